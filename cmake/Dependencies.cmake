@@ -1,0 +1,13 @@
+# Libraries other than LibTorch; Debian's packages and newer versions alike. All as SYSTEM.
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(PNG REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+if(MGTRAIN_TESTS)
+  find_package(Catch2 REQUIRED)
+endif()

@@ -1,0 +1,54 @@
+// From the places a user may write a value to one checked RunConfig. Every problem is found in one pass.
+// Precedence: flag > --set > environment MGTRAIN_SECTION__KEY > later --config file > earlier file > default.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/run_config.h"
+
+namespace mgtrain {
+
+struct ConfigProblem {
+  std::string where;    // "exp.toml:12", "--lr", "MGTRAIN_OPTIM__LR", "--set optim.lr"
+  std::string key;      // may be empty
+  std::string problem;  // what is wrong: value seen, value wanted
+  std::string hint;     // nearest name or a way out; may be empty
+};
+
+/// What the command line gives to the config: raw texts, in the order written.
+struct ConfigSources {
+  std::vector<std::filesystem::path> files;                         // --config, later wins
+  std::vector<std::pair<std::string, std::string>> environment;     // all MGTRAIN_*__* variables
+  std::vector<std::string> sets;                                    // "a.b=c"
+  std::vector<std::pair<std::string, std::string>> flags;           // key -> text ("optim.lr", "0.1")
+};
+
+/// A RunConfig that passed every check, with the origin of each value. Only check() makes one.
+class CheckedConfig {
+ public:
+  [[nodiscard]] const RunConfig& values() const { return values_; }
+  /// "default", "exp.toml:12", "env MGTRAIN_OPTIM__LR", "--set" or "--lr".
+  [[nodiscard]] const std::string& origin(const std::string& key) const { return origins_.at(key); }
+  /// Whether the user (not the default) gave the value.
+  [[nodiscard]] bool given(const std::string& key) const { return origins_.at(key) != "default"; }
+
+ private:
+  friend CheckedConfig check(const ConfigSources& sources, std::vector<std::string>* warnings);
+  RunConfig values_;
+  std::map<std::string, std::string> origins_;
+};
+
+/// Throws ConfigError whose message lists every problem, one a line. Unknown MGTRAIN_* variables become warnings.
+CheckedConfig check(const ConfigSources& sources, std::vector<std::string>* warnings);
+
+/// Problems of values that only make sense together (micro_batch with accumulate, keep 1, ...).
+std::vector<ConfigProblem> cross_check(const RunConfig& config);
+
+/// The MGTRAIN_* entries of a process environment ("environ"), for ConfigSources.
+std::vector<std::pair<std::string, std::string>> config_environment(char** environment);
+
+}  // namespace mgtrain

@@ -1,0 +1,39 @@
+// ResNet 18 to 152 as a torch::nn module built from a ResNetSpec. Parameter names, shapes, order and initialisation
+// are torchvision's. Shapes: N batch, C channels, H height, W width, K classes.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/resnet_spec.h"
+
+namespace mgtrain {
+
+/// Any classifier the strategies can train: images [N, C, H, W] to logits [N, K].
+class Classifier : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(at::Tensor images_NCHW) = 0;
+};
+
+class ResNet final : public Classifier {
+ public:
+  /// Builds the modules with undefined (empty, not drawn) values on the CPU; draws no random number.
+  explicit ResNet(const ResNetSpec& spec);
+
+  /// images_NCHW: floating [N, in_channels, height, width] -> logits [N, K].
+  at::Tensor forward(at::Tensor images_NCHW) override;
+  /// Runs units [first, last) only: what a pipeline stage does.
+  at::Tensor forward_units(at::Tensor x, size_t first, size_t last);
+
+  [[nodiscard]] const ResNetSpec& spec() const { return spec_; }
+
+ private:
+  ResNetSpec spec_;
+  std::vector<std::shared_ptr<torch::nn::Module>> unit_modules_;
+};
+
+}  // namespace mgtrain

@@ -1,0 +1,67 @@
+// How the devices of a run agree on one step. A strategy owns replicas, scatter and gather; it owns no logging,
+// saving, schedule or NaN policy. All calls come from the training thread.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "data/batch.h"
+#include "model/resnet.h"
+#include "optim/optimizer.h"
+
+namespace mgtrain {
+
+/// Sums over the samples of one step, on the primary device; nothing here waits for it.
+struct StepSums {
+  at::Tensor loss_sum;   // 0-dim, float64 on CPU or the model's dtype: sum of per-sample losses
+  at::Tensor top1;       // 0-dim int64: samples whose largest logit is the label
+};
+
+/// Sums over one evaluation batch, on the primary device.
+struct EvalSums {
+  at::Tensor logits_NK;  // in the model's dtype, gathered on the primary device, in sample order
+  at::Tensor labels_N;   // int64, primary device
+};
+
+/// Time a replica spent in its own forward, for the speed-up estimate. Empty where not known (GPU: not synchronised).
+struct StepTimes {
+  std::vector<double> replica_forward_seconds;
+  double forward_seconds = 0, backward_seconds = 0, replicate_seconds = 0;
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  /// Clears the gradients it owns, then leaves the exact gradient of the mean loss over `global_count` samples in the
+  /// parameters of the primary device. `micro_batches`: at least one, none empty; their counts sum to global_count.
+  virtual StepSums forward_backward(std::span<const Batch> micro_batches, int64_t global_count) = 0;
+  /// Logits in evaluation mode, without gradients, in the order of the batch's samples.
+  virtual EvalSums evaluate(const Batch& batch) = 0;
+  /// Canonical names; the live tensors on the primary device. Trainable parameters only / everything saved
+  /// (parameters, then buffers, in torchvision's order).
+  virtual NamedTensors trainable_parameters() = 0;
+  virtual NamedTensors full_state() = 0;
+  /// Call after full_state's tensors were written to (load), before the next step.
+  virtual void state_changed() = 0;
+  [[nodiscard]] virtual at::Device primary() const = 0;
+  [[nodiscard]] virtual StepTimes last_times() const { return {}; }
+};
+
+struct StrategyOptions {
+  double label_smoothing = 0;
+  std::vector<at::Device> devices;   // primary first; CPU replicas: at::kCPU repeated
+  std::vector<std::string> device_labels;   // as messages name them, one a device
+  int threads = 1;                   // CPU: intra-op threads of the whole process
+  bool channels_last = false;
+};
+
+/// One device.
+std::unique_ptr<Strategy> make_single_device(std::shared_ptr<ResNet> model, const StrategyOptions& options);
+/// torch::nn::parallel over options.devices (two or more). Takes the model over; moves it to the primary device.
+std::unique_ptr<Strategy> make_data_parallel(std::shared_ptr<ResNet> model, const StrategyOptions& options);
+
+}  // namespace mgtrain

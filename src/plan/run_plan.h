@@ -1,0 +1,49 @@
+// Everything decided before step 1, as a value: the answer to "what will this run do".
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "config/check.h"
+#include "data/dataset_info.h"
+#include "devices/selection.h"
+#include "model/resnet_spec.h"
+
+namespace mgtrain {
+
+enum class StrategyKind { kSingle, kDataParallel };
+
+struct RunPlan {
+  Selection selection;
+  StrategyKind strategy = StrategyKind::kSingle;
+  std::string strategy_reason;
+  DatasetInfo dataset;
+  ResNetSpec model;
+  std::string dtype, memory_format;             // "float32"; "nchw" or "nhwc" (auto resolved)
+
+  int64_t global_batch = 0;
+  std::vector<int64_t> device_shares;           // samples of a full batch, per device
+  int64_t accumulate = 1;
+  std::vector<int64_t> micro_batches;           // sizes over all devices, of a full batch
+  int64_t steps_per_epoch = 0, total_steps = 0, epochs = 0;
+  int64_t last_batch = 0;                       // size of an epoch's last batch (= global_batch if it divides)
+  int64_t dropped_samples = 0;                  // per epoch, with drop_last
+  double learning_rate = 0;                     // in force
+
+  uint64_t checkpoint_bytes = 0;                // estimated size of one checkpoint
+  std::vector<uint64_t> device_bytes;           // estimated memory needed, per device
+  std::vector<std::string> notes, warnings;
+};
+
+/// Throws ConfigError for what config and devices make impossible together.
+RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset);
+
+/// "ResNet18 (width 64, ...) on Fashion-MNIST ... on 2 CPU replicas": the run's first line.
+std::string headline(const RunPlan& plan);
+/// The plan as a table for a person / as plan.json.
+std::string render_plan(const RunPlan& plan, const CheckedConfig& config);
+nlohmann::ordered_json plan_to_json(const RunPlan& plan);
+
+}  // namespace mgtrain
