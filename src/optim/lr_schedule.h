@@ -19,8 +19,13 @@ class LrSchedule {
   [[nodiscard]] int64_t total_steps() const { return total_steps_; }
   /// Whether the rates depend on total_steps (cosine, onecycle, or a warm-up given in percent).
   [[nodiscard]] bool depends_on_total() const;
+  /// Updates the linear warm-up takes; the schedule starts at its position 0 after them.
+  [[nodiscard]] int64_t warmup_steps() const { return warmup_steps_; }
 
  private:
+  /// The rate `position` updates after the warm-up.
+  [[nodiscard]] double scheduled(int64_t position) const;
+
   OptimConfig config_;
   double base_lr_;
   int64_t steps_per_epoch_, total_steps_, warmup_steps_;
