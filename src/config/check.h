@@ -21,10 +21,10 @@ struct ConfigProblem {
 
 /// What the command line gives to the config: raw texts, in the order written.
 struct ConfigSources {
-  std::vector<std::filesystem::path> files;                         // --config, later wins
-  std::vector<std::pair<std::string, std::string>> environment;     // all MGTRAIN_*__* variables
-  std::vector<std::string> sets;                                    // "a.b=c"
-  std::vector<std::pair<std::string, std::string>> flags;           // key -> text ("optim.lr", "0.1")
+  std::vector<std::filesystem::path> files;                      // --config, later wins
+  std::vector<std::pair<std::string, std::string>> environment;  // all MGTRAIN_*__* variables
+  std::vector<std::string> sets;                                 // "a.b=c"
+  std::vector<std::pair<std::string, std::string>> flags;        // key -> text ("optim.lr", "0.1")
 };
 
 /// A RunConfig that passed every check, with the origin of each value. Only check() makes one.
@@ -42,13 +42,28 @@ class CheckedConfig {
   std::map<std::string, std::string> origins_;
 };
 
+/// What the sources say, with every problem found on the way; a refused value leaves the one below it in force.
+struct Resolution {
+  RunConfig values;
+  std::map<std::string, std::string> origins;  // of every key
+  std::vector<ConfigProblem> problems;
+  std::vector<std::string> warnings;  // unknown MGTRAIN_* variables
+};
+/// Reads all sources. Relative paths (data.path, data.val, model.init) become absolute: those of a TOML file from its
+/// folder, others from the working directory.
+Resolution resolve(const ConfigSources& sources);
+
+/// "where: key: problem (hint)", one a line; more than one under a line with their number.
+std::string describe(const std::vector<ConfigProblem>& problems);
+
 /// Throws ConfigError whose message lists every problem, one a line. Unknown MGTRAIN_* variables become warnings.
 CheckedConfig check(const ConfigSources& sources, std::vector<std::string>* warnings);
 
 /// Problems of values that only make sense together (micro_batch with accumulate, keep 1, ...).
 std::vector<ConfigProblem> cross_check(const RunConfig& config);
 
-/// The MGTRAIN_* entries of a process environment ("environ"), for ConfigSources.
+/// The MGTRAIN_* entries of a process environment ("environ"), for ConfigSources, without those that are no config
+/// (MGTRAIN_DATA: where the embedded data set lies).
 std::vector<std::pair<std::string, std::string>> config_environment(char** environment);
 
 }  // namespace mgtrain
