@@ -21,9 +21,9 @@ struct StartReport {
 
 /// Means over the samples since the last StepReport.
 struct StepReport {
-  int64_t step = 0;              // finished optimizer updates
-  int64_t epoch = 0;             // 0-based epoch that the step belongs to
-  int64_t samples_seen = 0;      // since the run began
+  int64_t step = 0;          // finished optimizer updates
+  int64_t epoch = 0;         // 0-based epoch that the step belongs to
+  int64_t samples_seen = 0;  // since the run began
   double loss = 0, top1 = 0;
   double learning_rate = 0;
   std::optional<double> grad_norm;
@@ -36,7 +36,7 @@ struct Progress {
   int64_t step = 0, total_steps = 0, epoch = 0;
   std::optional<double> loss;
   double images_per_second = 0, seconds_left = 0;
-  std::string phase;             // "train", "eval", "save"
+  std::string phase;  // "train", "eval", "save"
 };
 
 struct EvalReport {
@@ -44,8 +44,8 @@ struct EvalReport {
   int64_t num_samples = 0;
   double loss = 0, top1 = 0, top5 = 0;
   double seconds = 0;
-  std::vector<double> class_accuracy;             // [classes]; NaN where a class has no sample
-  std::vector<std::vector<int64_t>> confusion;    // [true class][predicted class]
+  std::vector<double> class_accuracy;           // [classes]; NaN where a class has no sample
+  std::vector<std::vector<int64_t>> confusion;  // [true class][predicted class]
   bool is_best = false;
 };
 
@@ -58,17 +58,17 @@ struct CheckpointReport {
 
 struct ScalingReport {
   int64_t devices = 0;
-  double step_seconds = 0;             // median, as run
-  double one_device_seconds = 0;       // estimated from the replicas' own times
+  double step_seconds = 0;        // median, as run
+  double one_device_seconds = 0;  // estimated from the replicas' own times
   double speedup = 0;
-  std::string advice;                  // empty unless the speed-up is below 1
+  std::string advice;  // empty unless the speed-up is below 1
 };
 
 struct EndReport {
-  std::string reason;                  // "done", "time limit", "early stop", "SIGTERM", "error: ..."
+  std::string reason;  // "done", "time limit", "early stop", "SIGTERM", "error: ..."
   int exit_code = 0;
   int64_t step = 0, epoch = 0, samples_seen = 0;
-  double seconds = 0;                  // wall time of this process's part of the run
+  double seconds = 0;  // wall time of this process's part of the run
   std::optional<EvalReport> last_eval, best_eval;
   std::optional<ScalingReport> scaling;
   double mean_images_per_second = 0;
