@@ -63,7 +63,11 @@ std::string quoted(const std::string& text) {
 
 std::string number_text(double value) {
   std::array<char, 32> digits;
-  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  // 0.0005 reads better than the shorter 5e-04.
+  const double size = std::abs(value);
+  const auto format =
+      size == 0 || (size >= 1e-4 && size < 1e15) ? std::chars_format::fixed : std::chars_format::general;
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value, format);
   return {digits.data(), end};
 }
 

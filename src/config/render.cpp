@@ -96,7 +96,8 @@ std::string render_toml(const CheckedConfig& config, bool with_origins) {
     if (!with_origins) return std::string();
     std::string origin = config.origin(option.key);
     // A comment ends with its line, and a file's name may hold anything.
-    std::replace_if(origin.begin(), origin.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+    std::replace_if(
+        origin.begin(), origin.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
     return "  # " + origin;
   });
 }
