@@ -31,6 +31,8 @@ struct Inventory {
   int pci_nvidia_gpus = 0;                        // NVIDIA display or 3D controllers on the PCI bus, usable or not
   std::optional<std::string> cuda_visible_devices;  // the variable, if set (an empty text hides all)
   bool mig_mode_seen = false;                     // some physical GPU is in MIG mode
+  std::string driver_release;                     // "580.65.06" as nvidia-smi prints it; empty: not known
+  std::vector<std::string> kernel_architectures;  // "sm_80", "compute_90": what the build's LibTorch has kernels for
 
   std::string cpu_name;
   int cpu_cores = 1;                              // cores this process may use (affinity and cgroup quota)
