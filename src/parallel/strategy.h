@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data/batch.h"
@@ -17,8 +19,8 @@ namespace mgtrain {
 
 /// Sums over the samples of one step, on the primary device; nothing here waits for it.
 struct StepSums {
-  at::Tensor loss_sum;   // 0-dim, float64 on CPU or the model's dtype: sum of per-sample losses
-  at::Tensor top1;       // 0-dim int64: samples whose largest logit is the label
+  at::Tensor loss_sum;  // 0-dim, float64 on CPU or the model's dtype: sum of per-sample losses
+  at::Tensor top1;      // 0-dim int64: samples whose largest logit is the label
 };
 
 /// Sums over one evaluation batch, on the primary device.
@@ -45,7 +47,8 @@ class Strategy {
   /// (parameters, then buffers, in torchvision's order).
   virtual NamedTensors trainable_parameters() = 0;
   virtual NamedTensors full_state() = 0;
-  /// Call after full_state's tensors were written to (load), before the next step.
+  /// Call after full_state's tensors were written to (load), before the next step; also if an optimizer moved weights
+  /// after an evaluation and another evaluation follows without a step between.
   virtual void state_changed() = 0;
   [[nodiscard]] virtual at::Device primary() const = 0;
   [[nodiscard]] virtual StepTimes last_times() const { return {}; }
@@ -53,15 +56,24 @@ class Strategy {
 
 struct StrategyOptions {
   double label_smoothing = 0;
-  std::vector<at::Device> devices;   // primary first; CPU replicas: at::kCPU repeated
-  std::vector<std::string> device_labels;   // as messages name them, one a device
-  int threads = 1;                   // CPU: intra-op threads of the whole process
+  std::vector<at::Device> devices;         // primary first; CPU replicas: at::kCPU repeated
+  std::vector<std::string> device_labels;  // as messages name them, one a device
+  int threads = 1;                         // CPU: intra-op threads of the whole process
   bool channels_last = false;
 };
 
-/// One device.
-std::unique_ptr<Strategy> make_single_device(std::shared_ptr<ResNet> model, const StrategyOptions& options);
+/// Builds a model of the same structure as the one to be replicated; its values do not matter.
+using ClassifierFactory = std::function<std::shared_ptr<Classifier>()>;
+
+/// One device. Takes the model over; moves it to the device. What requires a gradient is fixed from here on.
+std::unique_ptr<Strategy> make_single_device(std::shared_ptr<Classifier> model, const StrategyOptions& options);
 /// torch::nn::parallel over options.devices (two or more). Takes the model over; moves it to the primary device.
-std::unique_ptr<Strategy> make_data_parallel(std::shared_ptr<ResNet> model, const StrategyOptions& options);
+std::unique_ptr<Strategy> make_data_parallel(std::shared_ptr<Classifier> model, const ClassifierFactory& make_twin,
+                                             const StrategyOptions& options);
+inline std::unique_ptr<Strategy> make_data_parallel(const std::shared_ptr<ResNet>& model,
+                                                    const StrategyOptions& options) {
+  return make_data_parallel(
+      model, [spec = model->spec()] { return std::make_shared<ResNet>(spec); }, options);
+}
 
 }  // namespace mgtrain

@@ -1,0 +1,141 @@
+#include "parallel/local_strategy.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "base/clock.h"
+#include "parallel/classification_loss.h"
+#include "parallel/device_errors.h"
+#include "parallel/thread_count.h"
+
+namespace mgtrain {
+namespace {
+
+/// Evaluation mode for a scope; afterwards each module is in the mode it was in.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& model) : parts_(model.modules()) {
+    for (const auto& part : parts_) training_.push_back(part->is_training());
+    model.eval();
+  }
+  ~EvaluationMode() {
+    for (size_t i = 0; i < parts_.size(); ++i) parts_[i]->train(training_[i]);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<torch::nn::Module>> parts_;
+  std::vector<bool> training_;
+};
+
+void check_counts(std::span<const Batch> micro_batches, int64_t global_count) {
+  int64_t count = 0;
+  for (const Batch& batch : micro_batches) {
+    if (batch.count() < 1 || batch.images.size(0) != batch.count() || batch.labels.size(0) != batch.count()) {
+      throw std::logic_error("a micro-batch of " + std::to_string(batch.count()) + " samples with " +
+                             std::to_string(batch.images.size(0)) + " images and " +
+                             std::to_string(batch.labels.size(0)) + " labels");
+    }
+    count += batch.count();
+  }
+  if (micro_batches.empty() || count != global_count) {
+    throw std::logic_error("micro-batches of " + std::to_string(count) + " samples in a step of " +
+                           std::to_string(global_count));
+  }
+}
+
+}  // namespace
+
+std::string device_label(const StrategyOptions& options, size_t position) {
+  return position < options.device_labels.size() ? options.device_labels[position] : options.devices.at(position).str();
+}
+
+std::string device_labels(const StrategyOptions& options) {
+  std::string labels;
+  for (size_t i = 0; i < options.devices.size(); ++i) labels += (i > 0 ? ", " : "") + device_label(options, i);
+  return labels;
+}
+
+LocalStrategy::LocalStrategy(std::shared_ptr<Classifier> model, StrategyOptions options, int threads)
+    : model_(std::move(model)), options_(std::move(options)), threads_(threads) {
+  if (options_.devices.empty()) throw std::logic_error("a strategy without devices");
+}
+
+at::Tensor LocalStrategy::forward(const Batch& batch) {
+  const double start = SystemClock().monotonic_seconds();
+  at::Tensor result =
+      logits(options_.channels_last ? batch.images.contiguous(at::MemoryFormat::ChannelsLast) : batch.images);
+  times_.forward_seconds += SystemClock().monotonic_seconds() - start;
+  return result;
+}
+
+StepSums LocalStrategy::forward_backward(const Batch& batch, int64_t global_count) {
+  DeviceWork work{
+      .device = device_labels(options_), .phase = "forward", .samples = batch.count(), .batch = batch.count()};
+  try {
+    const at::Tensor labels = batch.labels.to(primary(), /*non_blocking=*/true);
+    const ClassificationLoss loss = classification_loss(forward(batch), labels, global_count, options_.label_smoothing);
+    work.phase = "backward";
+    const double start = SystemClock().monotonic_seconds();
+    loss.objective.backward();
+    times_.backward_seconds += SystemClock().monotonic_seconds() - start;
+    return loss.sums;
+  } catch (...) {
+    weights_changed();  // statistics may have moved
+    rethrow_as_device_error(work);
+  }
+}
+
+StepSums LocalStrategy::forward_backward(std::span<const Batch> micro_batches, int64_t global_count) {
+  check_counts(micro_batches, global_count);
+  const ThreadCountGuard threads(threads_);
+  const c10::DeviceGuard device(primary());
+  const at::AutoGradMode with_gradients(true);
+  for (at::Tensor& parameter : model_->parameters()) parameter.mutable_grad().reset();
+  weights_changed();
+  times_ = {};
+  StepSums sums;
+  for (const Batch& batch : micro_batches) add_to(sums, forward_backward(batch, global_count));
+  weights_changed();  // statistics have, and the optimizer is about to
+  take_times(times_);
+  return sums;
+}
+
+EvalSums LocalStrategy::evaluate(const Batch& batch) {
+  check_counts({&batch, 1}, batch.count());
+  const ThreadCountGuard threads(threads_);
+  const c10::DeviceGuard device(primary());
+  const torch::NoGradGuard no_gradients;
+  const EvaluationMode evaluation(*model_);
+  times_ = {};
+  EvalSums sums;
+  try {
+    sums = {.logits_NK = forward(batch), .labels_N = batch.labels.to(primary(), /*non_blocking=*/true)};
+  } catch (...) {
+    rethrow_as_device_error(
+        {.device = device_labels(options_), .phase = "evaluation", .samples = batch.count(), .batch = batch.count()});
+  }
+  take_times(times_);
+  return sums;
+}
+
+NamedTensors LocalStrategy::trainable_parameters() {
+  NamedTensors tensors;
+  for (const auto& item : model_->named_parameters())
+    if (item.value().requires_grad()) tensors.emplace_back(item.key(), item.value());
+  return tensors;
+}
+
+NamedTensors LocalStrategy::full_state() {
+  NamedTensors tensors;
+  for (const auto& item : model_->named_parameters()) tensors.emplace_back(item.key(), item.value());
+  for (const auto& item : model_->named_buffers()) tensors.emplace_back(item.key(), item.value());
+  return tensors;
+}
+
+}  // namespace mgtrain

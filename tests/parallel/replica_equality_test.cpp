@@ -1,0 +1,210 @@
+// What N replicas compute equals one model that runs the N chunks in replica order.
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include "data/epoch_order.h"
+#include "parallel/data_parallel.h"
+#include "parallel/small_net.h"
+#include "parallel/thread_count.h"
+#include "support/catch.h"
+
+namespace mgtrain::test {
+namespace {
+
+struct Case {
+  size_t replicas;
+  int64_t batch;
+  bool channels_last;
+  at::ScalarType dtype;
+};
+
+at::Tensor layout(const at::Tensor& images, bool channels_last) {
+  return channels_last ? images.contiguous(at::MemoryFormat::ChannelsLast) : images;
+}
+
+/// Forward on one intra-op thread, backward on one a chunk, replica 0's statistics.
+void reference_gradients(SmallNet& net, const Batch& batch, size_t replicas, bool channels_last) {
+  net.zero_grad();
+  std::vector<int64_t> shares = even_shares(batch.count(), static_cast<int64_t>(replicas));
+  std::erase(shares, 0);
+  const auto images = layout(batch.images, channels_last).split_with_sizes(shares);
+  const auto labels = batch.labels.split_with_sizes(shares);
+  at::Tensor loss;
+  {
+    const ThreadCountGuard one(1);
+    std::vector<at::Tensor> statistics;
+    for (size_t i = 0; i < shares.size(); ++i) {
+      const at::Tensor part =
+          at::cross_entropy_loss(net.forward(images[i]), labels[i], {}, at::Reduction::Sum) / batch.count();
+      loss = loss.defined() ? loss + part : part;
+      if (i == 0)
+        for (const at::Tensor& buffer : net.buffers()) statistics.push_back(buffer.clone());
+    }
+    const auto buffers = net.buffers();
+    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].variable_data().copy_(statistics[i]);
+  }
+  const ThreadCountGuard threads(static_cast<int>(replicas));
+  loss.backward();
+}
+
+struct Pair {
+  std::shared_ptr<SmallNet> model, reference;
+  std::unique_ptr<Strategy> strategy;
+};
+
+Pair make_pair(const Case& c) {
+  const SmallNetOptions net{.dtype = c.dtype};
+  Pair pair{.model = make_net(net, c.channels_last), .reference = make_net(net, c.channels_last)};
+  pair.strategy = make_data_parallel(pair.model, twin_of(net), cpu_replicas(c.replicas, c.channels_last));
+  return pair;
+}
+
+void train_both(const Pair& pair, const Case& c, int steps) {
+  const auto options = torch::optim::SGDOptions(0.05).momentum(0.9);
+  torch::optim::SGD optimizer(pair.model->parameters(), options), reference(pair.reference->parameters(), options);
+  for (int i = 0; i < steps; ++i) {
+    const Batch batch = make_batch(c.batch, static_cast<uint64_t>(i), c.dtype);
+    step(*pair.strategy, batch);
+    optimizer.step();
+    reference_gradients(*pair.reference, batch, c.replicas, c.channels_last);
+    reference.step();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two CPU replicas leave the same bits as the two chunks run in turn, over 5 steps", "[parallel]") {
+  const bool channels_last = GENERATE(false, true);
+  const int64_t batch = GENERATE(32, 13);
+  const at::ScalarType dtype = GENERATE(at::kFloat, at::kDouble);
+  const Case c{.replicas = 2, .batch = batch, .channels_last = channels_last, .dtype = dtype};
+  CAPTURE(channels_last, batch, dtype);
+  const Pair pair = make_pair(c);
+  const at::Tensor before = pair.model->conv1->weight.clone();
+  train_both(pair, c, 5);
+  CHECK(relative_difference(pair.model->conv1->weight, before) > 1e-3);
+  const auto actual = pair.strategy->full_state();
+  const auto expected = make_single_device(pair.reference, cpu_replicas(1))->full_state();
+  REQUIRE(actual.size() == 14);  // 8 parameters, 6 buffers
+  for (size_t i = 0; i < actual.size(); ++i) {
+    INFO(actual[i].first);
+    CHECK(actual[i].first == expected[i].first);
+    CHECK(at::equal(actual[i].second, expected[i].second));
+  }
+  CHECK(pair.model->conv2->weight.is_contiguous(at::MemoryFormat::ChannelsLast) == channels_last);
+}
+
+// The reference adds the chunks' gradients last to first, ReduceAdd first to last: equal but for rounding in fp64.
+TEST_CASE("three and four replicas equal the chunks run in turn to 1e-11 in fp64, over 5 steps", "[parallel]") {
+  const size_t replicas = GENERATE(3u, 4u);
+  const bool channels_last = GENERATE(false, true);
+  const int64_t batch = GENERATE(24, 22);
+  const Case c{.replicas = replicas, .batch = batch, .channels_last = channels_last, .dtype = at::kDouble};
+  CAPTURE(replicas, channels_last, batch);
+  const Pair pair = make_pair(c);
+  train_both(pair, c, 5);
+  const auto actual = pair.model->named_parameters(), expected = pair.reference->named_parameters();
+  for (const auto& item : actual) {
+    INFO(item.key());
+    CHECK(relative_difference(item.value(), expected[item.key()]) < 1e-11);
+  }
+  const auto statistics = pair.model->named_buffers(), expected_statistics = pair.reference->named_buffers();
+  for (const auto& item : statistics) {
+    INFO(item.key());
+    CHECK(relative_difference(item.value(), expected_statistics[item.key()]) < 1e-11);
+  }
+}
+
+// fp32 sums in another order: 1e-3 of a gradient's largest value bounds what one step can differ by.
+TEST_CASE("three and four replicas' fp32 gradients of one step equal the chunks run in turn to 1e-3", "[parallel]") {
+  const size_t replicas = GENERATE(3u, 4u);
+  const bool channels_last = GENERATE(false, true);
+  const int64_t batch = GENERATE(24, 22);
+  const Case c{.replicas = replicas, .batch = batch, .channels_last = channels_last, .dtype = at::kFloat};
+  CAPTURE(replicas, channels_last, batch);
+  const Pair pair = make_pair(c);
+  const Batch data = make_batch(c.batch);
+  step(*pair.strategy, data);
+  reference_gradients(*pair.reference, data, replicas, channels_last);
+  const auto actual = pair.model->named_parameters(), expected = pair.reference->named_parameters();
+  for (const auto& item : actual) {
+    INFO(item.key());
+    CHECK(relative_difference(item.value().grad(), expected[item.key()].grad()) < 1e-3);
+  }
+}
+
+namespace {
+
+/// The book chapter's form: every device keeps a copy with an optimizer of its own; gradients are averaged on the
+/// primary, sent back, and each copy updates itself.
+class SelfUpdatingCopies {
+ public:
+  using OptimizerFactory = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
+
+  SelfUpdatingCopies(size_t count, const SmallNetOptions& options, const OptimizerFactory& make_optimizer) {
+    for (size_t i = 0; i < count; ++i) {
+      copies.push_back(make_net(options));
+      optimizers_.push_back(make_optimizer(copies.back()->parameters()));
+    }
+  }
+
+  void step(const Batch& batch) {
+    const auto shares = even_shares(batch.count(), static_cast<int64_t>(copies.size()));
+    const auto images = batch.images.split_with_sizes(shares);
+    const auto labels = batch.labels.split_with_sizes(shares);
+    for (size_t i = 0; i < copies.size(); ++i) {
+      copies[i]->zero_grad();
+      at::Tensor loss;
+      {
+        const ThreadCountGuard one(1);
+        loss = at::cross_entropy_loss(copies[i]->forward(images[i]), labels[i], {}, at::Reduction::Sum) / batch.count();
+      }
+      const ThreadCountGuard threads(static_cast<int>(copies.size()));
+      loss.backward();
+    }
+    for (size_t p = 0; p < copies[0]->parameters().size(); ++p) {
+      at::Tensor average = torch::zeros_like(copies[0]->parameters()[p]);
+      for (const auto& copy : copies) average += copy->parameters()[p].grad();
+      for (const auto& copy : copies) copy->parameters()[p].mutable_grad() = average.clone();
+    }
+    for (const auto& optimizer : optimizers_) optimizer->step();
+  }
+
+  std::vector<std::shared_ptr<SmallNet>> copies;
+
+ private:
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
+};
+
+}  // namespace
+
+TEST_CASE("updating every copy by itself and updating the primary, then copying, give the same bits", "[parallel]") {
+  const std::string kind = GENERATE("sgd", "adam");
+  CAPTURE(kind);
+  const auto make_optimizer = [&](std::vector<at::Tensor> parameters) -> std::unique_ptr<torch::optim::Optimizer> {
+    if (kind == "sgd") {
+      return std::make_unique<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(0.05).momentum(0.9));
+    }
+    return std::make_unique<torch::optim::Adam>(std::move(parameters), torch::optim::AdamOptions(1e-2));
+  };
+  const SmallNetOptions options;
+  SelfUpdatingCopies chapter(2, options, make_optimizer);
+  const auto model = make_net(options);
+  const auto card = make_data_parallel(model, twin_of(options), cpu_replicas(2));
+  const auto optimizer = make_optimizer(model->parameters());
+  for (uint64_t i = 0; i < 5; ++i) {
+    const Batch batch = make_batch(16, i);
+    chapter.step(batch);
+    step(*card, batch);
+    optimizer->step();
+  }
+  for (const auto& item : model->named_parameters()) {
+    INFO(item.key());
+    for (const auto& copy : chapter.copies) CHECK(at::equal(item.value(), copy->named_parameters()[item.key()]));
+  }
+  for (const auto& item : model->named_buffers()) {
+    CHECK(at::equal(item.value(), chapter.copies[0]->named_buffers()[item.key()]));
+  }
+}
+
+}  // namespace mgtrain::test
