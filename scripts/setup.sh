@@ -76,7 +76,7 @@ debian_packages() {
   local libraries=(libcli11-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev libpng-dev libxxhash-dev)
   [ "$wanted_set" = run ] || libraries+=(catch2)
   local installed
-  installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' "${libraries[@]}" 2>/dev/null | sed -n 's/^ii *//p')
+  installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' "${libraries[@]}" 2>/dev/null | sed -n 's/^ii *//p') || true # a package never heard of
   printf '%s\n' "${libraries[@]}" | grep -vxF -e "$installed" || true
   if [ "$wanted_set" = ci ]; then
     command -v clang-format >/dev/null || echo clang-format
