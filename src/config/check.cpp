@@ -232,7 +232,7 @@ class Resolver {
 
   void take_text(const Option& option, const std::string& text, const std::string& where, const std::string& origin) {
     if (!is_utf8(text)) {
-      refuse(option, where, quoted(text) + " is not valid UTF-8", "");
+      refuse(option, where, quoted_text(text) + " is not valid UTF-8", "");
       return;
     }
     store(option, option.path ? absolute_path(text, {}) : text, where, origin);
@@ -246,7 +246,7 @@ class Resolver {
     if (list) {
       store(option, *document.entries[0].value, where, "--set");
     } else {
-      refuse(option, where, quoted(text) + " is not a list", "such as [\"a\", \"b\"] or a,b");
+      refuse(option, where, quoted_text(text) + " is not a list", "such as [\"a\", \"b\"] or a,b");
     }
   }
 

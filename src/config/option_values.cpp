@@ -31,7 +31,7 @@ std::optional<double> whole_number_text(std::string_view text) {
 }
 
 std::string seen(const OptionValue& value) {
-  return std::holds_alternative<std::string>(value) ? quoted(std::get<std::string>(value)) : toml_text(value);
+  return std::holds_alternative<std::string>(value) ? quoted_text(std::get<std::string>(value)) : toml_text(value);
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -46,7 +46,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
-std::string quoted(const std::string& text) {
+std::string quoted_text(const std::string& text) {
   constexpr size_t kLongest = 120;
   std::string out = "\"";
   for (const char c : text.substr(0, kLongest)) {
@@ -90,7 +90,7 @@ Read<int64_t> read_integer(const OptionValue& value) {
     int64_t integer = 0;
     const char* last = text->data() + text->size();
     const auto [end, error] = std::from_chars(text->data(), last, integer);
-    if (error == std::errc::result_out_of_range) return ValueProblem{quoted(*text) + " is too large"};
+    if (error == std::errc::result_out_of_range) return ValueProblem{quoted_text(*text) + " is too large"};
     if (error == std::errc() && end == last) return integer;
   }
   return ValueProblem{seen(value) + " is not a whole number"};
@@ -102,7 +102,7 @@ Read<double> read_number(const OptionValue& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     if (const auto number = whole_number_text(*text)) return *number;
     if (text->find(',') != std::string::npos) {
-      return ValueProblem{quoted(*text) + " is not a number: the decimal mark is a point, as in 0.1"};
+      return ValueProblem{quoted_text(*text) + " is not a number: the decimal mark is a point, as in 0.1"};
     }
   }
   return ValueProblem{seen(value) + " is not a finite number"};
@@ -126,7 +126,7 @@ Read<std::vector<std::string>> read_list(const OptionValue& value) {
     std::vector<std::string> items = split(*text, ',');
     for (std::string& item : items) {
       const size_t first = item.find_first_not_of(' ');
-      if (first == std::string::npos) return ValueProblem{quoted(*text) + " has an empty item"};
+      if (first == std::string::npos) return ValueProblem{quoted_text(*text) + " has an empty item"};
       item = item.substr(first, item.find_last_not_of(' ') - first + 1);
     }
     return items;
@@ -139,19 +139,19 @@ Read<std::optional<double>> read_duration(const OptionValue& value) {
   if (text != nullptr && *text == "none") return std::optional<double>();
   if (text != nullptr) {
     if (const auto number = leading_number(*text)) {
-      if (number->value <= 0) return ValueProblem{quoted(*text) + " is not longer than 0; \"none\" is no limit"};
+      if (number->value <= 0) return ValueProblem{quoted_text(*text) + " is not longer than 0; \"none\" is no limit"};
       if (number->rest == "s") return std::optional(number->value / 60);
       if (number->rest == "m") return std::optional(number->value);
       if (number->rest == "h" && std::isfinite(number->value * 60)) return std::optional(number->value * 60);
       if (number->rest.empty()) {
-        return ValueProblem{quoted(*text) + " has no unit; write " + *text + "m for minutes, or s or h"};
+        return ValueProblem{quoted_text(*text) + " has no unit; write " + *text + "m for minutes, or s or h"};
       }
     }
   }
   return ValueProblem{seen(value) + " is not a duration such as 30m, 2h, 90s, or none"};
 }
 
-std::string duration_text(const std::optional<double>& minutes) {
+std::string minutes_text(const std::optional<double>& minutes) {
   return minutes ? number_text(*minutes) + "m" : "none";
 }
 
@@ -161,12 +161,12 @@ std::optional<std::string> val_problem(const std::string& text) {
   const auto number = leading_number(text);
   if (!number || number->rest != "%") return std::nullopt;  // a path that ends in %
   if (number->value > 0 && number->value < 100) return std::nullopt;
-  return quoted(text) + " is not a share between 0% and 100%";
+  return quoted_text(text) + " is not a share between 0% and 100%";
 }
 
 std::optional<std::string> normalize_problem(const std::string& text) {
   if (text == "dataset" || text == "none") return std::nullopt;
-  const std::string wanted = quoted(text) +
+  const std::string wanted = quoted_text(text) +
                              " is not dataset, none, or means and standard deviations by channel in units of [0, 1] "
                              "such as \"0.49,0.48,0.45;0.25,0.24,0.26\"";
   const std::vector<std::string> halves = split(text, ';');
@@ -188,7 +188,7 @@ std::optional<std::string> lr_scale_problem(const std::string& text) {
     const auto base = read_integer(text.substr(kLinear.size()));
     if (const auto* batch = std::get_if<int64_t>(&base); batch != nullptr && *batch >= 1) return std::nullopt;
   }
-  return quoted(text) + " is neither none nor linear:BATCH such as linear:256";
+  return quoted_text(text) + " is neither none nor linear:BATCH such as linear:256";
 }
 
 std::optional<std::string> assert_problem(const std::string& text) {
@@ -202,7 +202,7 @@ std::optional<std::string> assert_problem(const std::string& text) {
       break;
     }
   }
-  return quoted(text) +
+  return quoted_text(text) +
          " is not METRIC COMPARISON NUMBER without spaces such as val.top1>=0.93 (metrics val.top1, val.top5, "
          "val.loss; comparisons >=, <=, >, <)";
 }
@@ -210,8 +210,8 @@ std::optional<std::string> assert_problem(const std::string& text) {
 std::optional<std::string> milestone_problem(const std::string& text) {
   try {
     const Every every = parse_every(text);
-    if (every.never()) return quoted(text) + " is not after the start of the run";
-    if (every.unit == Every::Unit::kMinutes) return quoted(text) + " is a time; write steps, epochs or percent";
+    if (every.never()) return quoted_text(text) + " is not after the start of the run";
+    if (every.unit == Every::Unit::kMinutes) return quoted_text(text) + " is a time; write steps, epochs or percent";
   } catch (const ConfigError& error) {
     return error.what();
   }

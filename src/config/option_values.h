@@ -20,7 +20,7 @@ template <typename T>
 using Read = std::variant<T, ValueProblem>;
 
 /// The text in double quotes, control characters escaped and very long texts cut: for messages.
-std::string quoted(const std::string& text);
+std::string quoted_text(const std::string& text);
 /// The number in its shortest form that reads back to the same value.
 std::string number_text(double value);
 
@@ -33,7 +33,7 @@ Read<std::vector<std::string>> read_list(const OptionValue& value);
 /// "30m", "2h", "90s" in minutes; "none": nothing.
 Read<std::optional<double>> read_duration(const OptionValue& value);
 /// The minutes as read_duration reads them back.
-std::string duration_text(const std::optional<double>& minutes);
+std::string minutes_text(const std::optional<double>& minutes);
 
 /// Forms of texts that have a grammar; each returns the problem, or nothing.
 std::optional<std::string> val_problem(const std::string& text);

@@ -34,7 +34,7 @@ Problem range_problem(const Option& option, double value, const std::string& sho
 
 Problem choice_problem(const Option& option, const std::string& text) {
   if (std::find(option.choices.begin(), option.choices.end(), text) != option.choices.end()) return std::nullopt;
-  std::string problem = quoted(text) + " is not one of " + option.choices.front();
+  std::string problem = quoted_text(text) + " is not one of " + option.choices.front();
   for (size_t i = 1; i < option.choices.size(); ++i) problem += ", " + option.choices[i];
   const std::string nearest = nearest_name(text, option.choices);
   return nearest.empty() ? problem : problem + "; did you mean " + nearest + "?";
@@ -107,7 +107,7 @@ class SectionTable {
     Option& option = add(Type::kDuration, name, flag, "minutes", help, {kAboveZero, kAny}, field,
                          [](const Option&, const OptionValue& value) { return read_duration(value); });
     option.get = [*this, field](const RunConfig& config) -> OptionValue {
-      return duration_text(config.*section_.*field);
+      return minutes_text(config.*section_.*field);
     };
     return option;
   }
@@ -154,24 +154,24 @@ class SectionTable {
 
   /// A period; in minutes only where time may decide, 0 only where never makes sense.
   Option& every(const char* name, const char* flag, Every Section::*field, bool minutes, bool never, const char* help) {
-    Option& option =
-        add(Type::kEvery, name, flag, minutes ? "steps, e, m, %" : "steps, e, %", help, {0, 0}, field,
-            [minutes, never](const Option&, const OptionValue& value) -> Read<Every> {
-              const Read<std::string> read = read_text_value(value);
-              if (const auto* problem = std::get_if<ValueProblem>(&read)) return *problem;
-              try {
-                const Every period = parse_every(std::get<std::string>(read));
-                if (!minutes && period.unit == Every::Unit::kMinutes)
-                  return ValueProblem{quoted(std::get<std::string>(read)) +
-                                      " is a time; write steps, epochs (2e) or "
-                                      "percent of the run (5%)"};
-                if (!never && period.never())
-                  return ValueProblem{quoted(std::get<std::string>(read)) + " is no period here; write 1e or more"};
-                return period;
-              } catch (const ConfigError& error) {
-                return ValueProblem{error.what()};
-              }
-            });
+    Option& option = add(
+        Type::kEvery, name, flag, minutes ? "steps, e, m, %" : "steps, e, %", help, {0, 0}, field,
+        [minutes, never](const Option&, const OptionValue& value) -> Read<Every> {
+          const Read<std::string> read = read_text_value(value);
+          if (const auto* problem = std::get_if<ValueProblem>(&read)) return *problem;
+          try {
+            const Every period = parse_every(std::get<std::string>(read));
+            if (!minutes && period.unit == Every::Unit::kMinutes)
+              return ValueProblem{quoted_text(std::get<std::string>(read)) +
+                                  " is a time; write steps, epochs (2e) or "
+                                  "percent of the run (5%)"};
+            if (!never && period.never())
+              return ValueProblem{quoted_text(std::get<std::string>(read)) + " is no period here; write 1e or more"};
+            return period;
+          } catch (const ConfigError& error) {
+            return ValueProblem{error.what()};
+          }
+        });
     option.get = [*this, field](const RunConfig& config) -> OptionValue { return to_string(config.*section_.*field); };
     option.integer_text = true;
     return option;
@@ -316,7 +316,7 @@ void add_train(std::vector<Option>& table) {
   train.flag("deterministic", "--deterministic", &TrainConfig::deterministic,
              "Use only algorithms that repeat bit for bit, or fail");
   train.choice("on_nan", "--on-nan", &TrainConfig::on_nan, {"stop"},
-               "What a NaN or Inf in loss or gradient does: stop the run with exit code 6");
+               "What a NaN or Inf in loss or gradient does; stop: the run ends with exit code 6");
   train.every("eval_every", "--eval-every", &TrainConfig::eval_every, true, true,
               "Period of evaluation, such as 500, 1e, 10m or 20%; 0: only at the end");
   train.duration("time_limit", "--time-limit", &TrainConfig::time_limit_minutes,
@@ -338,8 +338,9 @@ void add_devices(std::vector<Option>& table) {
       .text("primary", "--primary", &DevicesConfig::primary,
             "Which of the devices gathers and updates; empty: the first")
       .integer_text = true;
-  devices.choice("missing_gpus", "--missing-gpus", &DevicesConfig::missing_gpus, {"auto", "error", "skip"},
-                 "If GPUs asked for are missing: auto (CPU replicas where there is no NVIDIA GPU at all), error, skip");
+  devices.choice(
+      "missing_gpus", "--missing-gpus", &DevicesConfig::missing_gpus, {"auto", "error", "skip"},
+      "If GPUs asked for are missing; auto: CPU replicas where there is no NVIDIA GPU at all, else an error");
   devices.flag("allow_duplicates", "", &DevicesConfig::allow_duplicates, "Allow the same GPU twice (tests)").hidden =
       true;
 }

@@ -180,6 +180,6 @@ TEST_CASE("the devices asked for reach the config verbatim", "[config]") {
 }
 
 TEST_CASE("a value in a message is one short line", "[config]") {
-  CHECK(mgtrain::quoted("a\nb\x1b[0m") == "\"a\\x0ab\\x1b[0m\"");
-  CHECK(mgtrain::quoted(std::string(5000, 'x')).size() < 130);
+  CHECK(mgtrain::quoted_text("a\nb\x1b[0m") == "\"a\\x0ab\\x1b[0m\"");
+  CHECK(mgtrain::quoted_text(std::string(5000, 'x')).size() < 130);
 }
