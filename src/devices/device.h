@@ -11,12 +11,12 @@ enum class DeviceKind { kCpu, kCuda };
 
 struct Device {
   DeviceKind kind = DeviceKind::kCpu;
-  int index = -1;            // CUDA: visible index; CPU: the number of the replica, or -1 for the one CPU device
-  std::string name;          // "NVIDIA H200", or the CPU model
-  std::string uuid;          // CUDA only
-  std::string pci_bus_id;    // CUDA only, "0000:3b:00.0"
+  int index = -1;          // CUDA: visible index; CPU: the number of the replica, or -1 for the one CPU device
+  std::string name;        // "NVIDIA H200", or the CPU model
+  std::string uuid;        // CUDA only
+  std::string pci_bus_id;  // CUDA only, "0000:3b:00.0"
   uint64_t memory_bytes = 0;
-  int threads = 1;           // CPU: intra-op threads that are this device's share
+  int threads = 1;  // CPU: intra-op threads that are this device's share
 
   /// "cuda:1", "cpu", "cpu replica 2": as messages name it.
   [[nodiscard]] std::string label() const;

@@ -186,8 +186,8 @@ int64_t ResNetSpec::activation_elements_per_image() const {
   int64_t sum = in_channels * height * input_width;
   sum += sum_over_layers(
       *this, [](const LayerSpec& layer) { return layer.out_channels * layer.out_height * layer.out_width; });
-  // ReLU works in place on a BatchNorm's output; the sum with the shortcut (and the pooled stem) is one more tensor.
-  for (const UnitSpec& unit : units) sum += unit.out_channels * unit.out_height * unit.out_width;
+  const UnitSpec& first = units.front();
+  if (stem == Stem::kImagenet) sum += first.out_channels * first.out_height * first.out_width;
   return sum;
 }
 

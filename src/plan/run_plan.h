@@ -16,26 +16,37 @@ namespace mgtrain {
 enum class StrategyKind { kSingle, kDataParallel };
 
 struct RunPlan {
-  Selection selection;
+  Selection selection;  // its notes and warnings are among the plan's own, below
   StrategyKind strategy = StrategyKind::kSingle;
   std::string strategy_reason;
   DatasetInfo dataset;
   ResNetSpec model;
-  std::string dtype, memory_format;             // "float32"; "nchw" or "nhwc" (auto resolved)
+  int64_t trainable_parameters = 0;  // without what --freeze names
+  std::string dtype, memory_format;  // "float32"; "nchw" or "nhwc" (auto resolved)
 
   int64_t global_batch = 0;
-  std::vector<int64_t> device_shares;           // samples of a full batch, per device
-  int64_t accumulate = 1;
-  std::vector<int64_t> micro_batches;           // sizes over all devices, of a full batch
+  std::vector<int64_t> device_shares;  // samples of a full batch, per device
+  int64_t accumulate = 1;              // pieces a full batch is run in
+  std::vector<int64_t> micro_batches;  // sizes over all devices, of a full batch: micro_batch_sizes(plan, global_batch)
   int64_t steps_per_epoch = 0, total_steps = 0, epochs = 0;
-  int64_t last_batch = 0;                       // size of an epoch's last batch (= global_batch if it divides)
-  int64_t dropped_samples = 0;                  // per epoch, with drop_last
-  double learning_rate = 0;                     // in force
+  int64_t last_batch = 0;       // size of an epoch's last batch (= global_batch if it divides)
+  int64_t dropped_samples = 0;  // per epoch, with drop_last
 
-  uint64_t checkpoint_bytes = 0;                // estimated size of one checkpoint
-  std::vector<uint64_t> device_bytes;           // estimated memory needed, per device
+  std::string optimizer, schedule;
+  int64_t warmup_steps = 0;
+  double learning_rate = 0;  // in force
+  uint64_t seed = 0;
+
+  double flops_per_step = 0;           // forward and backward of a full batch
+  uint64_t checkpoint_bytes = 0;       // estimated size of one checkpoint
+  std::vector<uint64_t> device_bytes;  // estimated memory needed, per device
   std::vector<std::string> notes, warnings;
 };
+
+/// The sizes of the micro-batches that a batch of `count` samples (a full one, or an epoch's last) runs in, none empty:
+/// even over the devices (even_shares of each), so that a device's samples of a batch differ from another's by at most
+/// one. A short batch runs in fewer pieces, each about as large as a full batch's.
+std::vector<int64_t> micro_batch_sizes(const RunPlan& plan, int64_t count);
 
 /// Throws ConfigError for what config and devices make impossible together.
 RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset);

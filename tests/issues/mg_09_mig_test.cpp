@@ -13,6 +13,7 @@ Inventory mig_machine(int instances) {
   Inventory machine = fake_inventory(instances);
   machine.pci_nvidia_gpus = 1;
   machine.mig_mode_seen = true;
+  machine.driver_version = 13000;
   for (Gpu& gpu : machine.gpus) {
     gpu.is_mig = true;
     gpu.name = "Fake GPU MIG 1g.10gb";
