@@ -50,6 +50,24 @@ std::string model_title(const std::string& name) {
   return name.starts_with("resnet") ? "ResNet" + name.substr(6) : name;
 }
 
+/// "1 epoch", "100 steps", "15 % of the run": a period for a sentence that starts with "every".
+std::string period_text(const Every& every) {
+  if (every.never()) return "never";
+  const std::string amount = formatted("%g", every.amount);
+  const std::string plural = every.amount == 1 ? "" : "s";
+  switch (every.unit) {
+    case Every::Unit::kSteps:
+      return "every " + amount + " step" + plural;
+    case Every::Unit::kEpochs:
+      return "every " + amount + " epoch" + plural;
+    case Every::Unit::kMinutes:
+      return "every " + amount + " minute" + plural;
+    case Every::Unit::kPercent:
+      break;
+  }
+  return "every " + amount + " % of the run";
+}
+
 const char* stem_text(Stem stem) { return stem == Stem::kCifar ? "cifar" : "imagenet"; }
 const char* strategy_text(StrategyKind strategy) { return strategy == StrategyKind::kSingle ? "single" : "dp"; }
 
@@ -192,11 +210,11 @@ std::string render_plan(const RunPlan& plan, const CheckedConfig& checked) {
   rows.emplace_back("learning rate", rate_text(plan, config.optim));
   rows.emplace_back("precision",
                     plan.dtype + ", " + plan.memory_format + (config.train.deterministic ? ", deterministic" : ""));
-  rows.emplace_back("evaluation", plan.dataset.val ? "every " + to_string(config.train.eval_every) + "; best by " +
-                                                         config.checkpoint.best
-                                                   : "none");
+  rows.emplace_back("evaluation", plan.dataset.val
+                                      ? period_text(config.train.eval_every) + "; best by " + config.checkpoint.best
+                                      : "none");
   rows.emplace_back("checkpoint",
-                    bytes_text(plan.checkpoint_bytes) + " each, every " + to_string(config.checkpoint.save_every) +
+                    bytes_text(plan.checkpoint_bytes) + " each, " + period_text(config.checkpoint.save_every) +
                         "; the newest " + std::to_string(config.checkpoint.keep) + " and the best are kept: up to " +
                         bytes_text(plan.checkpoint_bytes * static_cast<uint64_t>(config.checkpoint.keep + 1)));
   rows.emplace_back("seed", std::to_string(plan.seed));
