@@ -1,9 +1,11 @@
 #include "devices/request.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "support/catch.h"
 
 using namespace mgtrain;
@@ -81,4 +83,23 @@ TEST_CASE("--primary is one index or UUID", "[devices]") {
   CHECK(parse_primary("1,").index() == 1);
   CHECK(parse_primary("GPU-8a").uuid() == "GPU-8a");
   for (const char* text : {"", "0,1", "-1", "first", "cpu"}) CHECK_THROWS_AS(parse_primary(text), ConfigError);
+}
+
+TEST_CASE("no text does worse than a refusal", "[devices]") {
+  constexpr std::string_view kAlphabet = "0123456789,,,---: GPUMIGcpualtod\t\x80x.";
+  RandomStream random(1, RandomPurpose::kAugment, 0, 0);
+  int accepted = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::string text;
+    const uint32_t length = random.below(12);
+    for (uint32_t i = 0; i < length; ++i) text += kAlphabet[random.below(static_cast<uint32_t>(kAlphabet.size()))];
+    try {
+      const DeviceRequest request = parse_device_request(text, random.below(2) == 0);
+      if (const auto* list = std::get_if<ListRequest>(&request)) REQUIRE_FALSE(list->items.empty());
+      if (const auto* count = std::get_if<CountRequest>(&request)) REQUIRE(count->count > 0);
+      ++accepted;
+    } catch (const ConfigError&) {
+    }
+  }
+  CHECK(accepted > 100);
 }
