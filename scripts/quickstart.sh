@@ -29,7 +29,9 @@ else
 fi
 
 step "3/5  train: mgtrain --config configs/quickstart.toml $*"
-last_line=$("$mgtrain" --config configs/quickstart.toml "$@" | tee /dev/stderr | tail -n 1)
+output=$(mktemp) && trap 'rm -f "$output"' EXIT
+"$mgtrain" --config configs/quickstart.toml "$@" | tee "$output"
+last_line=$(tail -n 1 "$output")
 run=${last_line##*run=}
 [[ $last_line == mgtrain:\ done* && -d $run ]] || { echo "quickstart: no run folder in mgtrain's last line: $last_line" >&2 && exit 1; }
 
