@@ -129,7 +129,7 @@ if part "set-up" scripts/setup.sh ci; then
     part "torch-free tests under ASan and UBSan" run_ctest sanitize "${ctest_arguments[@]}"
     part "clang-tidy over the torch-free part" check_tidy
   fi
-  if part "build with CUDA (preset release)" scripts/build.sh release -DMGTRAIN_CUDA=ON -DMGTRAIN_TESTS=ON -DMGTRAIN_BENCH=ON; then
+  if part "build with CUDA (preset release)" scripts/build.sh release -DMGTRAIN_CUDA=ON -DMGTRAIN_TESTS=ON all benchmarks; then
     part "tests with CUDA (preset release)" run_ctest release "${ctest_arguments[@]}"
     part "installed and moved, with CUDA" check_install release
   fi
