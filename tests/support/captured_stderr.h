@@ -1,9 +1,7 @@
-// What this process writes to file descriptor 2 while the object lives: through a pipe to a file, or through a
+// What this process writes to file descriptor 2 while the object lives: in a file, or through a
 // pseudo-terminal, so that a program's own test for a terminal says yes. Not thread-safe; one at a time.
 #pragma once
 
-#include <fcntl.h>
-#include <poll.h>
 #include <pty.h>
 #include <termios.h>
 #include <unistd.h>
@@ -11,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 namespace mgtrain {
 
@@ -25,10 +24,12 @@ class CapturedStderr {
       termios raw{};
       cfmakeraw(&raw);
       if (openpty(&reading_, &writing, nullptr, &raw, nullptr) != 0) std::abort();
-      fcntl(reading_, F_SETFL, O_NONBLOCK);
+      // A terminal buffers 4 KB only; someone must read while the test writes.
+      reader_ = std::thread([this] { read_all(); });
     } else {
       file_ = std::tmpfile();
-      writing = dup(fileno(file_));
+      reading_ = fileno(file_);
+      writing = dup(reading_);
     }
     dup2(writing, STDERR_FILENO);
     close(writing);
@@ -41,29 +42,30 @@ class CapturedStderr {
   std::string text() {
     if (saved_ < 0) return text_;
     std::fflush(stderr);
-    if (file_ != nullptr) {
-      std::rewind(file_);
-      read_all(fileno(file_));
-      std::fclose(file_);
-    } else {
-      read_all(reading_);
-      close(reading_);
-    }
-    dup2(saved_, STDERR_FILENO);
+    dup2(saved_, STDERR_FILENO);  // nobody writes to the terminal any more: its reader comes to the end
     close(saved_);
     saved_ = -1;
+    if (reader_.joinable()) {
+      reader_.join();
+      close(reading_);
+    } else {
+      lseek(reading_, 0, SEEK_SET);
+      read_all();
+      std::fclose(file_);
+    }
     return text_;
   }
 
  private:
-  void read_all(int from) {
+  void read_all() {
     char buffer[4096];
-    for (ssize_t n; (n = read(from, buffer, sizeof buffer)) > 0;) text_.append(buffer, static_cast<size_t>(n));
+    for (ssize_t n; (n = read(reading_, buffer, sizeof buffer)) > 0;) text_.append(buffer, static_cast<size_t>(n));
   }
 
   int saved_;
   int reading_ = -1;
   std::FILE* file_ = nullptr;
+  std::thread reader_;
   std::string text_;
 };
 
