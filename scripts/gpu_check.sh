@@ -3,7 +3,7 @@
 # usage: scripts/gpu_check.sh [BUILD_FOLDER]     (default build/release, built if the tests are missing there)
 # exit:  0 all that could run passed; 1 a test failed; 77 nothing could be run (no usable GPU)
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 build=${1:-build/release}
 tests=$build/tests/mgtrain_core_tests
 
