@@ -33,6 +33,8 @@ RunFile::RunFile(FileSystem& files, std::filesystem::path file, std::optional<ui
       }
     } else {
       files_.create(path_)->close();
+      // Without this a power failure could take the name, and with it all that sync() brought to the disk.
+      files_.sync_directory(path_.parent_path());
     }
     file_ = files_.append(path_);
   } catch (const FileError& problem) {
@@ -80,6 +82,7 @@ void replace_file(FileSystem& files, const std::filesystem::path& file, std::str
     out->sync();
     out->close();
     files.rename(temporary, file);
+    files.sync_directory(file.parent_path());
   } catch (const FileError& problem) {
     throw output_error(files, file, problem);
   }

@@ -15,7 +15,8 @@ namespace mgtrain {
 class RunFile {
  public:
   /// Without `keep`: a new, empty file. With it: goes on in the file that is there, cut back to `keep` bytes first
-  /// (a shorter one is taken as it is, a missing one is created). `files` must outlive this object.
+  /// (a shorter one is taken as it is, a missing one is created). `file` lies in a folder that exists and is named
+  /// in the path; `files` must outlive this object.
   /// All methods throw OutputError naming the path, the reason and the bytes free on that disk.
   RunFile(FileSystem& files, std::filesystem::path file, std::optional<uint64_t> keep);
   ~RunFile();

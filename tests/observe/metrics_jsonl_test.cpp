@@ -6,14 +6,16 @@
 
 #include "base/error.h"
 #include "observe/event_json.h"
-#include "observe/fake_files.h"
 #include "observe/json_schema.h"
 #include "observe/sample_reports.h"
 #include "support/catch.h"
 #include "support/hand_clock.h"
+#include "support/memory_file_system.h"
 
 namespace mgtrain {
 namespace {
+
+using test::MemoryFileSystem;
 
 using Json = nlohmann::json;
 
@@ -46,13 +48,15 @@ void report_everything(Observer& observer) {
 }
 
 TEST_CASE("every event written fits the documented schema, and every kind of event is written", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
+  files.sync_directory("/");
   const HandClock clock;
   MetricsJsonl metrics(files, "run/metrics.jsonl", std::nullopt, clock);
   report_everything(metrics);
   const JsonSchema schema = documented_schema();
   std::set<std::string> kinds;
-  for (const std::string& line : lines_of(files.content["run/metrics.jsonl"])) {
+  for (const std::string& line : lines_of(files.get("run/metrics.jsonl"))) {
     const Json event = Json::parse(line);
     INFO(line);
     CHECK(schema.fault(event) == "");
@@ -84,7 +88,9 @@ TEST_CASE("the documented schema refuses events that are not as documented", "[o
 }
 
 TEST_CASE("an event carries the report's values exactly, and null for NaN", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
+  files.sync_directory("/");
   const HandClock clock(1764500000.25);
   MetricsJsonl metrics(files, "run/metrics.jsonl", std::nullopt, clock);
   StepReport report = sample_step(7);
@@ -93,7 +99,7 @@ TEST_CASE("an event carries the report's values exactly, and null for NaN", "[ob
   report.top1 = std::nan("");
   metrics.on_step(report);
   metrics.on_start(sample_start());
-  const auto lines = lines_of(files.content["run/metrics.jsonl"]);
+  const auto lines = lines_of(files.get("run/metrics.jsonl"));
   const Json step = Json::parse(lines.at(0));
   CHECK(step["schema"] == 1);
   CHECK(step["event"] == "step");
@@ -109,19 +115,25 @@ TEST_CASE("an event carries the report's values exactly, and null for NaN", "[ob
 }
 
 TEST_CASE("a line is written before the call returns, and flush takes it to the disk", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
+  files.sync_directory("/");
   const HandClock clock;
   MetricsJsonl metrics(files, "run/metrics.jsonl", std::nullopt, clock);
   metrics.on_step(sample_step(1));
-  CHECK(files.content["run/metrics.jsonl"].ends_with("}\n"));
-  CHECK(metrics.length() == files.content["run/metrics.jsonl"].size());
-  CHECK(files.num_syncs["run/metrics.jsonl"] == 0);
+  CHECK(files.get("run/metrics.jsonl").ends_with("}\n"));
+  CHECK(metrics.length() == files.get("run/metrics.jsonl").size());
   metrics.flush();
-  CHECK(files.num_syncs["run/metrics.jsonl"] == 1);
+  const std::string flushed = files.get("run/metrics.jsonl");
+  metrics.on_step(sample_step(2));
+  files.restart(MemoryFileSystem::Survives::kSynced);  // the power went
+  CHECK(files.get("run/metrics.jsonl") == flushed);
 }
 
 TEST_CASE("after a resume each step stands once in metrics.jsonl", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
+  files.sync_directory("/");
   const HandClock clock;
   uint64_t length_at_checkpoint = 0;
   {
@@ -131,22 +143,23 @@ TEST_CASE("after a resume each step stands once in metrics.jsonl", "[observe]") 
       if (step == 3) length_at_checkpoint = first.length();
     }
   }
-  files.content["run/metrics.jsonl"] += R"({"schema":1,"eve)";  // killed while writing
+  files.put("run/metrics.jsonl", files.get("run/metrics.jsonl") + R"({"schema":1,"eve)");  // killed while writing
   MetricsJsonl second(files, "run/metrics.jsonl", length_at_checkpoint, clock);
   for (int64_t step = 4; step <= 6; ++step) second.on_step(sample_step(step));
   std::vector<int64_t> steps;
-  for (const std::string& line : lines_of(files.content["run/metrics.jsonl"]))
-    steps.push_back(Json::parse(line)["step"]);
+  for (const std::string& line : lines_of(files.get("run/metrics.jsonl"))) steps.push_back(Json::parse(line)["step"]);
   CHECK(steps == std::vector<int64_t>{1, 2, 3, 4, 5, 6});
 }
 
 TEST_CASE("metrics that cannot be written are an output error", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
+  files.sync_directory("/");
   const HandClock clock;
   MetricsJsonl metrics(files, "run/metrics.jsonl", std::nullopt, clock);
-  files.space = 10;
+  files.set_capacity(10);
   CHECK_THROWS_AS(metrics.on_step(sample_step(1)), OutputError);
-  CHECK(files.content["run/metrics.jsonl"].empty());
+  CHECK(files.get("run/metrics.jsonl").empty());
 }
 
 }  // namespace

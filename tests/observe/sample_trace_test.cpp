@@ -2,15 +2,19 @@
 
 #include <array>
 
-#include "observe/fake_files.h"
 #include "support/catch.h"
+#include "support/memory_file_system.h"
 
 namespace mgtrain {
 namespace {
 
+using test::MemoryFileSystem;
+
 TEST_CASE("the sample trace has a line an update with step, epoch and indices, and goes on after a resume",
           "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
+  files.sync_directory("/");
   const std::array<int64_t, 3> indices = {7, 0, 123456789012};
   uint64_t length = 0;
   {
@@ -19,12 +23,12 @@ TEST_CASE("the sample trace has a line an update with step, epoch and indices, a
     length = trace.length();
     trace.on_samples(2, 0, std::span(indices).first(1));
     trace.flush();
-    CHECK(files.num_syncs["run/samples.txt"] == 1);
   }
-  CHECK(files.content["run/samples.txt"] == "1 0 7 0 123456789012\n2 0 7\n");
+  files.restart(MemoryFileSystem::Survives::kSynced);  // the power went
+  CHECK(files.get("run/samples.txt") == "1 0 7 0 123456789012\n2 0 7\n");
   SampleTrace resumed(files, "run/samples.txt", length);
   resumed.on_samples(2, 1, std::span(indices).last(1));
-  CHECK(files.content["run/samples.txt"] == "1 0 7 0 123456789012\n2 1 123456789012\n");
+  CHECK(files.get("run/samples.txt") == "1 0 7 0 123456789012\n2 1 123456789012\n");
 }
 
 }  // namespace

@@ -3,12 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "observe/fake_files.h"
 #include "observe/sample_reports.h"
 #include "support/catch.h"
+#include "support/memory_file_system.h"
 
 namespace mgtrain {
 namespace {
+
+using test::MemoryFileSystem;
 
 using Json = nlohmann::json;
 
@@ -27,13 +29,14 @@ void report_run(Observer& observer, const EndReport& end) {
 }
 
 TEST_CASE("summary.json says how the run ended, what came out and where the time went", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   SummaryFile file(files, "run/summary.json", kClasses);
   EndReport end = sample_end();
   end.warnings = {"the loader is slow", "another"};
   end.failed_asserts = {"val.top1>=0.93"};
   report_run(file, end);
-  const Json json = Json::parse(files.content["run/summary.json"]);
+  const Json json = Json::parse(files.get("run/summary.json"));
   CHECK(json["reason"] == "done");
   CHECK(json["exit_code"] == 0);
   CHECK(json["step"] == 1570);
@@ -58,13 +61,14 @@ TEST_CASE("summary.json says how the run ended, what came out and where the time
 }
 
 TEST_CASE("a run that failed early still has a summary, with what was known", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   SummaryFile file(files, "run/summary.json", kClasses);
   EndReport end;
   end.reason = "error: loss became NaN";
   end.exit_code = 6;
   report_run(file, end);
-  const Json json = Json::parse(files.content["run/summary.json"]);
+  const Json json = Json::parse(files.get("run/summary.json"));
   CHECK(json["exit_code"] == 6);
   CHECK(json["val"]["step"] == 157);
   CHECK(json["best"]["step"] == 157);
@@ -72,15 +76,16 @@ TEST_CASE("a run that failed early still has a summary, with what was known", "[
 
   SummaryFile never_evaluated(files, "run/other.json", {});
   never_evaluated.on_end(end);
-  const Json other = Json::parse(files.content["run/other.json"]);
+  const Json other = Json::parse(files.get("run/other.json"));
   CHECK(other["val"].is_null());
   CHECK_FALSE(other.contains("confusion"));
 }
 
 TEST_CASE("a summary that cannot be written is an output error", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   SummaryFile file(files, "run/summary.json", kClasses);
-  files.space = 10;
+  files.set_capacity(10);
   CHECK_THROWS_AS(file.on_end(sample_end()), OutputError);
 }
 

@@ -6,13 +6,15 @@
 
 #include "base/error.h"
 #include "observe/event_records.h"
-#include "observe/fake_files.h"
 #include "observe/sample_reports.h"
 #include "support/catch.h"
 #include "support/hand_clock.h"
+#include "support/memory_file_system.h"
 
 namespace mgtrain {
 namespace {
+
+using test::MemoryFileSystem;
 
 constexpr char kName[] = "events.out.tfevents.1.host.2.0";
 const std::string kPath = std::string("run/") + kName;
@@ -25,7 +27,8 @@ TEST_CASE("an event file is named as TensorBoard expects", "[observe]") {
 }
 
 TEST_CASE("an event file begins with its version and holds every documented tag at its step", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   HandClock clock(1000);
   TensorBoardWriter writer(files, "run", kName, std::nullopt, clock);
   StepReport step = sample_step(50);
@@ -33,7 +36,7 @@ TEST_CASE("an event file begins with its version and holds every documented tag 
   clock.advance(5);
   writer.on_step(step);
   writer.on_eval(sample_eval(157));
-  const EventFileContent content = read_event_file(files.content[kPath]);
+  const EventFileContent content = read_event_file(files.get(kPath));
   CHECK(content.file_version == "brain.Event:2");
   struct Expected {
     const char* tag;
@@ -54,15 +57,17 @@ TEST_CASE("an event file begins with its version and holds every documented tag 
 }
 
 TEST_CASE("a gradient norm that was not computed has no scalar", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   const HandClock clock;
   TensorBoardWriter writer(files, "run", kName, std::nullopt, clock);
   writer.on_step(sample_step(1));
-  CHECK(read_event_file(files.content[kPath]).values("grad_norm").empty());
+  CHECK(read_event_file(files.get(kPath)).values("grad_norm").empty());
 }
 
 TEST_CASE("after a resume each step stands once in the event file, which keeps one version record", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   const HandClock clock;
   uint64_t length_at_checkpoint = 0;
   {
@@ -73,36 +78,43 @@ TEST_CASE("after a resume each step stands once in the event file, which keeps o
       if (step == 2) length_at_checkpoint = first.length();
     }
   }
-  files.content[kPath].resize(files.content[kPath].size() - 3);  // killed while writing
+  files.truncate(kPath, files.size(kPath) - 3);  // killed while writing
   TensorBoardWriter second(files, "run", kName, length_at_checkpoint, clock);
   second.on_step(sample_step(3));
-  const EventFileContent content = read_event_file(files.content[kPath]);
+  const EventFileContent content = read_event_file(files.get(kPath));
   std::vector<int64_t> steps;
   for (const EventScalar& scalar : content.scalars) {
     if (scalar.tag == "train/loss") steps.push_back(scalar.step);
   }
   CHECK(steps == std::vector<int64_t>{1, 2, 3});
-  CHECK(second.length() == files.content[kPath].size());
+  CHECK(second.length() == files.get(kPath).size());
 }
 
 TEST_CASE("flush and the end of the run take the event file to the disk", "[observe]") {
-  FakeFiles files;
-  const HandClock clock;
-  TensorBoardWriter writer(files, "run", kName, std::nullopt, clock);
-  writer.flush();
-  CHECK(files.num_syncs[kPath] == 1);
-  writer.on_end(sample_end());
-  CHECK(files.num_syncs[kPath] == 2);
+  for (const bool at_end : {false, true}) {
+    MemoryFileSystem files;
+    files.make_directories("run");
+    files.sync_directory("/");
+    const HandClock clock;
+    TensorBoardWriter writer(files, "run", kName, std::nullopt, clock);
+    writer.on_step(sample_step(1));
+    at_end ? writer.on_end(sample_end()) : writer.flush();
+    const std::string flushed = files.get(kPath);
+    writer.on_step(sample_step(2));
+    files.restart(MemoryFileSystem::Survives::kSynced);  // the power went
+    CHECK(files.get(kPath) == flushed);
+  }
 }
 
 TEST_CASE("an event file on a full disk is an output error and stays readable", "[observe]") {
-  FakeFiles files;
+  MemoryFileSystem files;
+  files.make_directories("run");
   const HandClock clock;
   TensorBoardWriter writer(files, "run", kName, std::nullopt, clock);
   writer.on_step(sample_step(1));
-  files.space = 20;
+  files.set_capacity(writer.length() + 20);
   CHECK_THROWS_AS(writer.on_step(sample_step(2)), OutputError);
-  CHECK(read_event_file(files.content[kPath]).values("train/loss").size() == 1);
+  CHECK(read_event_file(files.get(kPath)).values("train/loss").size() == 1);
 }
 
 }  // namespace
