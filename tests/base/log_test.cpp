@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "support/captured_stderr.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 #include "support/text_pattern.h"
 
 namespace mgtrain {
@@ -27,16 +28,6 @@ std::string content_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
   return {std::istreambuf_iterator<char>(stream), {}};
 }
-
-// A folder of its own for a test, removed at the end.
-struct TemporaryFolder {
-  std::filesystem::path path;
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mgtrain-log-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~TemporaryFolder() { std::filesystem::remove_all(path); }
-};
 
 TEST_CASE("a log line has time, level and text, and lines below the level are left out", "[base]") {
   CapturedStderr captured;
@@ -91,8 +82,8 @@ TEST_CASE("a log is coloured on a terminal only, and not with NO_COLOR or TERM=d
 }
 
 TEST_CASE("a log file takes every line whatever the level, after what it held, at once and without colour", "[base]") {
-  const TemporaryFolder folder;
-  const auto file = folder.path / "log.txt";
+  const test::TemporaryFolder folder;
+  const auto file = folder.path() / "log.txt";
   std::ofstream(file) << "old\n";
   CapturedStderr captured;
   Log log(LogLevel::kError);
@@ -110,14 +101,14 @@ TEST_CASE("a log file takes every line whatever the level, after what it held, a
 }
 
 TEST_CASE("a log file that cannot be opened is an output error that names it", "[base]") {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   CapturedStderr captured;
   Log log(LogLevel::kInfo);
-  REQUIRE_THROWS_AS(log.add_file(folder.path), OutputError);
+  REQUIRE_THROWS_AS(log.add_file(folder.path()), OutputError);
   try {
-    log.add_file(folder.path);
+    log.add_file(folder.path());
   } catch (const OutputError& error) {
-    CHECK(std::string(error.what()).find(folder.path.string()) != std::string::npos);
+    CHECK(std::string(error.what()).find(folder.path().string()) != std::string::npos);
     CHECK(error.code() == ExitCode::kOutput);
   }
 }

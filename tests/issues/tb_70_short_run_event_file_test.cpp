@@ -3,37 +3,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "base/clock.h"
 #include "base/files.h"
 #include "observe/event_records.h"
 #include "observe/sample_reports.h"
 #include "observe/tensorboard.h"
 #include "support/catch.h"
+#include "support/temporary_folder.h"
 
 namespace mgtrain {
 namespace {
 
-struct RunFolder {
-  std::filesystem::path path;
-  RunFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "mgtrain-tb-XXXXXX").string();
-    path = mkdtemp(name.data());
-  }
-  ~RunFolder() { std::filesystem::remove_all(path); }
-};
-
 // Three steps and an evaluation reported in a process of its own, which then ends as `leave` has it.
 template <typename Leave>
 EventFileContent event_file_of_three_steps(Leave leave) {
-  const RunFolder folder;
+  const test::TemporaryFolder folder;
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
     const auto files = make_posix_file_system();
     const SystemClock clock;
-    TensorBoardWriter writer(*files, folder.path, "events.out.tfevents.1.host.2.0", std::nullopt, clock);
+    TensorBoardWriter writer(*files, folder.path(), "events.out.tfevents.1.host.2.0", std::nullopt, clock);
     for (int64_t step = 1; step <= 3; ++step) writer.on_step(sample_step(step));
     writer.on_eval(sample_eval(3));
     leave(writer);
@@ -42,7 +32,7 @@ EventFileContent event_file_of_three_steps(Leave leave) {
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
   const auto files = make_posix_file_system();
-  return read_event_file(read_text(*files, folder.path / "events.out.tfevents.1.host.2.0"));
+  return read_event_file(read_text(*files, folder.path() / "events.out.tfevents.1.host.2.0"));
 }
 
 void check_all_scalars(const EventFileContent& content) {
