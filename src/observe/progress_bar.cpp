@@ -27,9 +27,9 @@ std::string of_total(int64_t value, int64_t total) {
   return std::to_string(value) + (total > 0 ? "/" + std::to_string(total) : "");
 }
 
-// "epoch 3/10 [#####...............] 450/1570 loss 0.4321 1234 images/s 1m23s left"
+// "epoch 3/10 [##........] step 450/1570 loss 0.4321 1234 images/s 1m23s left"
 std::string bar_text(const Progress& progress, int64_t num_epochs) {
-  constexpr int64_t kWidth = 20;
+  constexpr int64_t kWidth = 10;  // all fits 80 columns
   std::string text = "epoch " + of_total(progress.epoch + 1, num_epochs) + " ";
   if (progress.total_steps > 0) {
     const int64_t step = std::clamp<int64_t>(progress.step, 0, progress.total_steps);
