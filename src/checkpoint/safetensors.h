@@ -39,7 +39,8 @@ struct SafetensorsIndex {
   std::vector<TensorEntry> tensors;  // in file order; offset and length set, bytes empty
   std::map<std::string, std::string> metadata;
 };
-/// Reads the header alone. Memory: at most the header (capped at 100 MB) and its entries (at most 100,000).
+/// Reads the header alone. Memory: at most the header (capped at 100 MB), its tensors' entries (at most 100,000) and
+/// its metadata (at most 10,000).
 SafetensorsIndex read_safetensors_index(FileSystem& files, const std::filesystem::path& file);
 
 }  // namespace mgtrain

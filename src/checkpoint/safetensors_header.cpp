@@ -13,6 +13,7 @@ namespace mgtrain {
 namespace {
 
 constexpr size_t kMostTensors = 100'000;
+constexpr size_t kMostMetadata = 10'000;
 constexpr size_t kMostDimensions = 64;
 constexpr size_t kLongestName = 4096;
 constexpr char kMetadata[] = "__metadata__";
@@ -77,6 +78,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     if (place_ == Place::kNames) return top_level_key(name);
     if (place_ == Place::kMetadata) {
       if (index_.metadata.contains(name)) fail("two entries of its metadata have the name " + shown(name));
+      if (index_.metadata.size() == kMostMetadata) fail("its metadata has more than 10,000 entries");
       key_ = std::move(name);
       place_ = Place::kMetadataValue;
       return true;

@@ -188,6 +188,18 @@ TEST_CASE("a full disk, a quota and a file-size limit count as full", "[base]") 
   CHECK_FALSE(FileError("f", "write", EIO).disk_full());
 }
 
+TEST_CASE("a full device is an error of the write that meets it", "[base]") {
+  Disk disk;
+  const auto output = disk.files->create("/dev/full");
+  try {
+    output->write(bytes_of("x"));
+    FAIL("the full device was not noticed");
+  } catch (const FileError& error) {
+    CHECK(std::string(error.what()) == "cannot write /dev/full: No space left on device");
+    CHECK(error.disk_full());
+  }
+}
+
 TEST_CASE("a write that stops short at a file-size limit is an error with what fitted on disk", "[base]") {
   Disk disk;
   const std::string block(1000, 'x');

@@ -182,6 +182,12 @@ TEST_CASE("more tensors than any network has are refused", "[checkpoint]") {
   CHECK_THAT(fault_of(file_of(header + "}", 0)), Contains("more than 100,000 tensors"));
 }
 
+TEST_CASE("more metadata than anyone writes is refused", "[checkpoint]") {
+  std::string header = "{\"__metadata__\":{\"first\":\"\"";
+  for (int i = 0; i < 10'000; ++i) header += ",\"" + std::to_string(i) + "\":\"\"";
+  CHECK_THAT(fault_of(file_of(header + "}}", 0)), Contains("more than 10,000 entries"));
+}
+
 TEST_CASE("PyTorch's pickled files are recognised and not read", "[checkpoint]") {
   CHECK_THAT(fault_of("PK\3\4" + std::string(100, 'z')), Contains("safetensors.torch.save_file"));
   CHECK_THAT(fault_of("\x80\2}q" + std::string(100, 'z')), Contains("safetensors.torch.save_file"));

@@ -1,6 +1,6 @@
 // known_faults.md, row 50: a kill during a save leaves a file that cannot be read. Here: the process dies at every
-// operation of a save, and the disk keeps all, what was synced, or names without contents. Afterwards the newest valid
-// checkpoint is the old or the new one, and the next save succeeds.
+// operation of a save, and the disk keeps all, what was synced, or names without contents, removals first or not.
+// Afterwards the newest valid checkpoint is the old or the new one, and the next save succeeds.
 #include "checkpoint/resume.h"
 #include "checkpoint/sample_checkpoint.h"
 #include "checkpoint/store.h"
@@ -19,8 +19,9 @@ const std::filesystem::path kRun = "/runs/a";
 struct Run {
   MemoryFileSystem files;
   CheckpointStore store{files, kRun, 2};
-  Run(bool exchange, bool hard_links) {
+  Run(bool exchange, bool hard_links, bool eager_removal) {
     files.set_exchange(exchange);
+    files.set_eager_removal(eager_removal);
     files.set_hard_links(hard_links);
     save(1, 1);
     store.set_best(1);
@@ -54,12 +55,12 @@ struct Run {
 
 TEST_CASE("killed at any operation of a save, a run resumes from the old or the new checkpoint", "[issues]") {
   const Survives survives = GENERATE(Survives::kAll, Survives::kSynced, Survives::kNamesOnly);
-  const bool exchange = GENERATE(true, false);
+  const bool exchange = GENERATE(true, false), eager_removal = GENERATE(true, false);
   // A new step; the newest one once more, as after a resume; an earlier one, after going back.
   const int64_t step = GENERATE(3, 2, 1);
   int64_t deaths = 0;
   for (int64_t n = 1;; ++n, ++deaths) {
-    Run run(exchange, true);
+    Run run(exchange, true, eager_removal);
     if (!run.dies(n, survives, [&] { run.save(step, 9); })) break;
     INFO("step " << step << ", died at operation " << n);
     const ResumePoint point = resume_auto(run.files, kRun);
@@ -104,9 +105,10 @@ TEST_CASE("killed at any operation of the first save, a run starts over or resum
 TEST_CASE("killed at any operation of setting best, the best is the old or the new one", "[issues]") {
   const Survives survives = GENERATE(Survives::kAll, Survives::kSynced, Survives::kNamesOnly);
   const bool exchange = GENERATE(true, false), hard_links = GENERATE(true, false);
+  const bool eager_removal = GENERATE(true, false);
   int64_t deaths = 0;
   for (int64_t n = 1;; ++n, ++deaths) {
-    Run run(exchange, hard_links);
+    Run run(exchange, hard_links, eager_removal);
     if (!run.dies(n, survives, [&] { run.store.set_best(2); })) break;
     INFO("died at operation " << n);
     const std::filesystem::path used = checkpoint_of_run(run.files, kRun, "best");

@@ -255,11 +255,16 @@ void MemoryFileSystem::truncate(const Path& file, uint64_t length) {
 
 void MemoryFileSystem::remove_children(const Path& path, Node& directory) {
   while (!directory.entries.empty()) {
-    const auto& [name, child] = *directory.entries.begin();
+    const auto [name, child] = *directory.entries.begin();
     if (child->directory) remove_children(path / name, *child);
     begin(path / name, "remove");
-    directory.entries.erase(directory.entries.begin());
+    remove_entry(directory, name);
   }
+}
+
+void MemoryFileSystem::remove_entry(Node& directory, const std::string& name) {
+  directory.entries.erase(name);
+  if (eager_removal_) directory.synced_entries.erase(name);
 }
 
 void MemoryFileSystem::remove_all(const Path& path) {
@@ -268,7 +273,7 @@ void MemoryFileSystem::remove_all(const Path& path) {
   if (!node) return;
   if (node->directory) remove_children(path, *node);
   begin(path, "remove");
-  parent_of(path, "remove")->entries.erase(path.filename().string());
+  remove_entry(*parent_of(path, "remove"), path.filename().string());
 }
 
 void MemoryFileSystem::sync_directory(const Path& directory) {

@@ -36,6 +36,8 @@ class MemoryFileSystem final : public FileSystem {
   void die_at_operation(int64_t n);
   void restart(Survives survives);
 
+  /// Whether a removal reaches the disk at once, before any rename that waits for its sync: nothing forbids that.
+  void set_eager_removal(bool eager) { eager_removal_ = eager; }
   /// Bytes all files may hold together; beyond, a write takes what fits and fails with ENOSPC.
   void set_capacity(uint64_t bytes) { capacity_ = bytes; }
   void set_hard_links(bool supported) { hard_links_ = supported; }
@@ -81,6 +83,7 @@ class MemoryFileSystem final : public FileSystem {
   void write(Node& node, const Path& path, std::span<const std::byte> bytes);
   void put_bytes(Node& node, std::span<const std::byte> bytes);
   void remove_children(const Path& path, Node& directory);
+  void remove_entry(Node& directory, const std::string& name);
   [[nodiscard]] uint64_t used() const;
 
   NodePtr root_;
@@ -89,7 +92,7 @@ class MemoryFileSystem final : public FileSystem {
   int error_number_ = 0;
   bool dead_ = false;
   uint64_t capacity_ = uint64_t{1} << 40;
-  bool hard_links_ = true, exchange_ = true;
+  bool hard_links_ = true, exchange_ = true, eager_removal_ = false;
 };
 
 }  // namespace mgtrain::test
