@@ -333,6 +333,7 @@ std::vector<std::filesystem::path> step_folders(FileSystem& files, const std::fi
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<Path> folders;
+  folders.reserve(found.size());
   for (auto& [step, folder] : found) folders.push_back(std::move(folder));
   return folders;
 }
