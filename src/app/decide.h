@@ -1,11 +1,12 @@
-// Everything train decides before it builds anything, in order: config, inventory, devices, data set, plan. The same
-// for train, plan and eval, so that `mgtrain plan` starts with the exit code train would start with.
+// Everything train decides before it builds anything, in order: place of the run, config, inventory, devices, data
+// set, plan. The same for train and plan, so that `mgtrain plan` starts with the exit code train would start with.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "app/commands.h"
+#include "app/run_folder.h"
 #include "config/check.h"
 #include "data/dataset_info.h"
 #include "devices/inventory.h"
@@ -15,8 +16,10 @@
 namespace mgtrain {
 
 struct Decision {
-  CheckedConfig config;
-  std::vector<std::string> warnings;  // of the config; the devices' and the plan's are in plan.warnings
+  RunPlace place;
+  CheckedConfig config;               // of a resumed run: that of its checkpoint, with what the user gave now
+  std::vector<std::string> notes;     // of the place
+  std::vector<std::string> warnings;  // of place and config; the devices' and the plan's are in plan.warnings
   Inventory inventory;
   Selection selection;  // as asked for; plan.selection is what the run uses
   DatasetInfo dataset;
@@ -24,7 +27,15 @@ struct Decision {
 };
 
 /// Reads headers only: seconds at most. Throws ConfigError (2), DeviceError (7), DataError (3), or CheckpointError (4)
-/// where model.init names nothing; logs nothing.
+/// where model.init names nothing or a resumed run is of another network; logs nothing.
 Decision decide(const CommandLine& line, AppContext& context);
+
+/// What a resumed run does differently from its checkpoint, each said in a line. `fingerprint`: of the data now; empty
+/// while they are not read. Throws as compare_for_resume() does.
+std::vector<std::string> check_resume(const RunRecord& record, const RunConfig& now, const RunPlan& plan,
+                                      bool allow_changes, const std::string& fingerprint);
+
+/// Whether a checkpoint is of a run that has come to its end, with nothing left for the plan to do.
+bool nothing_to_do(const RunRecord& record, const RunPlan& plan);
 
 }  // namespace mgtrain

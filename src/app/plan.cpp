@@ -9,6 +9,7 @@ namespace mgtrain {
 ExitCode run_plan(const CommandLine& line, AppContext& context) {
   const Decision decision = decide(line, context);
   for (const std::string& warning : decision.warnings) context.log.warning(warning);
+  for (const std::string& note : decision.notes) context.log.info(note);
   if (line.json) {
     nlohmann::ordered_json json = plan_to_json(decision.plan);
     json["config_warnings"] = decision.warnings;

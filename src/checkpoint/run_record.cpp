@@ -106,6 +106,7 @@ Json state_json(const TrainState& state) {
   json["best_value"] = state.best_value ? number_of(*state.best_value) : Json();
   json["best_step"] = state.best_step;
   json["evals_without_improvement"] = state.evals_without_improvement;
+  json["last_eval_step"] = state.last_eval_step;
   json["loss_sum_since_report"] = number_of(state.loss_sum_since_report);
   json["top1_since_report"] = state.top1_since_report;
   json["samples_since_report"] = state.samples_since_report;
@@ -123,6 +124,7 @@ TrainState state_of(const Fields& fields) {
   if (!fields.any("best_value").is_null()) state.best_value = fields.number("best_value");
   state.best_step = fields.integer("best_step");
   state.evals_without_improvement = fields.integer("evals_without_improvement");
+  state.last_eval_step = fields.integer("last_eval_step");
   state.loss_sum_since_report = fields.number("loss_sum_since_report");
   state.top1_since_report = fields.integer("top1_since_report");
   state.samples_since_report = fields.integer("samples_since_report");

@@ -21,6 +21,7 @@ struct TrainState {
   std::optional<double> best_value;  // of checkpoint.best
   int64_t best_step = -1;
   int64_t evals_without_improvement = 0;
+  int64_t last_eval_step = -1;           // an evaluation due at `step` and cut off is made up for on resume
   double loss_sum_since_report = 0;  // StepReport accumulation position
   int64_t top1_since_report = 0, samples_since_report = 0;
   double elapsed_seconds = 0;  // over all parts of the run
@@ -37,7 +38,7 @@ struct RunRecord {
   std::string dataset_json;  // shape, normalisation: what eval and predict need
   std::string mgtrain_version, torch_version;
   int64_t total_steps = 0, steps_per_epoch = 0;
-  std::map<std::string, uint64_t> file_lengths;  // metrics.jsonl, events..., log.txt, samples.txt: cut back to these
+  std::map<std::string, uint64_t> file_lengths;  // metrics.jsonl, events..., samples.txt: cut back to these
   friend bool operator==(const RunRecord&, const RunRecord&) = default;
 };
 

@@ -112,9 +112,13 @@ class Resolver {
     }
     const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
     // A pipe (--config <(...)) lies in no folder of the user's.
-    const fs::path folder = fs::is_regular_file(status) ? file.parent_path() : fs::path();
+    read_text(text, file.string(), fs::is_regular_file(status) ? file.parent_path() : fs::path());
+  }
+
+  /// `folder`: what relative paths are relative to.
+  void read_text(const std::string& text, const std::string& name, const fs::path& folder) {
     const TomlDocument document = read_toml(text);
-    const auto where = [&](int line) { return file.string() + ":" + std::to_string(line); };
+    const auto where = [&](int line) { return name + ":" + std::to_string(line); };
     for (const TomlProblem& found : document.problems) {
       problem(where(found.line), found.key, found.problem, found.hint);
     }
@@ -271,6 +275,7 @@ class Resolver {
 
 Resolution resolve(const ConfigSources& sources) {
   Resolver resolver;
+  if (sources.base) resolver.read_text(sources.base->toml, sources.base->name, {});
   for (const fs::path& file : sources.files) resolver.read_file(file);
   for (const auto& [name, text] : sources.environment) resolver.read_environment(name, text);
   for (const std::string& assignment : sources.sets) resolver.read_set(assignment);

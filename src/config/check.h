@@ -1,9 +1,11 @@
 // From the places a user may write a value to one checked RunConfig. Every problem is found in one pass.
-// Precedence: flag > --set > environment MGTRAIN_SECTION__KEY > later --config file > earlier file > default.
+// Precedence: flag > --set > environment MGTRAIN_SECTION__KEY > later --config file > earlier file > default (of a
+// resumed run: what its checkpoint was made with).
 #pragma once
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +21,15 @@ struct ConfigProblem {
   std::string hint;     // nearest name or a way out; may be empty
 };
 
+/// TOML that is no file of the user's: the configuration a checkpoint was made with.
+struct ConfigBase {
+  std::string toml;
+  std::string name;  // its origin, as messages name it
+};
+
 /// What the command line gives to the config: raw texts, in the order written.
 struct ConfigSources {
+  std::optional<ConfigBase> base;                                // below all others; paths in it are absolute
   std::vector<std::filesystem::path> files;                      // --config, later wins
   std::vector<std::pair<std::string, std::string>> environment;  // all MGTRAIN_*__* variables
   std::vector<std::string> sets;                                 // "a.b=c"

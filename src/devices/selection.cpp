@@ -85,6 +85,7 @@ class Selector {
   /// The CPU instead of GPUs that were asked for.
   void fall_back(int replicas, const std::string& why) {
     selection_.fell_back_to_cpu = true;
+    selection_.fallback_reason = why;
     use_cpu(replicas);
     selection_.warnings.insert(selection_.warnings.begin(),
                                why + ": --gpus " + selection_.requested + " runs as " +

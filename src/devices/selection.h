@@ -16,8 +16,9 @@ struct Selection {
   std::vector<Device> devices;     // the primary first
   std::vector<std::string> notes;  // one line each, for the plan and the log
   std::vector<std::string> warnings;
-  bool fell_back_to_cpu = false;  // GPUs were asked for, none are in this machine
-  std::string requested;          // the user's words
+  bool fell_back_to_cpu = false;  // GPUs were asked for, none are in this machine; the first warning says so
+  std::string fallback_reason;
+  std::string requested;  // the user's words
 
   [[nodiscard]] bool on_cpu() const { return devices.front().kind == DeviceKind::kCpu; }
 };

@@ -44,6 +44,7 @@ inline RunRecord sample_record(int64_t step) {
                   .best_value = 0.1 + 0.2,
                   .best_step = 7,
                   .evals_without_improvement = 1,
+                  .last_eval_step = 40,
                   .loss_sum_since_report = 1.0 / 3,
                   .top1_since_report = 41,
                   .samples_since_report = 64,

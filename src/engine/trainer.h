@@ -1,0 +1,115 @@
+// The training loop: fetch, forward and backward, clip, update, report; and at step boundaries what is due: report,
+// evaluation, checkpoint, the end. It knows no device, file or file format.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/every.h"
+#include "base/exit_code.h"
+#include "checkpoint/run_record.h"
+#include "config/run_config.h"
+#include "engine/checkpointer.h"
+#include "engine/device_scalars.h"
+#include "engine/evaluator.h"
+#include "engine/scaling.h"
+#include "engine/train_feed.h"
+#include "observe/observer.h"
+#include "observe/sample_trace.h"
+#include "optim/lr_schedule.h"
+#include "optim/optimizer.h"
+#include "parallel/strategy.h"
+
+namespace mgtrain {
+
+struct TrainerSettings {
+  int64_t total_steps = 0, steps_per_epoch = 0, num_devices = 1;
+  TrainConfig train;
+  double clip_grad = 0;
+  CheckpointConfig checkpoint;
+  Every log_every;
+};
+
+/// What the loop drives; all outlive it.
+struct TrainerParts {
+  Strategy& strategy;
+  Optimizer& optimizer;
+  const LrSchedule& schedule;
+  TrainFeed& feed;
+  Evaluator* evaluator = nullptr;  // none: the data have no part for it
+  Checkpointer& checkpointer;
+  Observer& observer;
+  SampleTrace* trace = nullptr;
+  const Clock& clock;
+};
+
+/// How training ended, short of an error.
+struct TrainOutcome {
+  std::string reason;  // "done", "time limit", "early stop", "SIGINT", "SIGTERM"
+  ExitCode exit_code = ExitCode::kDone;
+};
+
+class Trainer {
+ public:
+  /// `state`: that of a new run, or what a checkpoint holds.
+  Trainer(TrainerSettings settings, TrainerParts parts, TrainState state);
+
+  /// Trains to the end, or until a limit or signal ends it; a checkpoint of the last step is committed then. A
+  /// non-finite loss or gradient moves no weight and throws NonFiniteError at the next step at the latest, before
+  /// anything is evaluated or saved.
+  TrainOutcome run();
+
+  [[nodiscard]] const TrainState& state() const { return state_; }
+  [[nodiscard]] const std::optional<EvalReport>& last_eval() const { return last_eval_; }
+  [[nodiscard]] const std::optional<EvalReport>& best_eval() const { return best_eval_; }
+  [[nodiscard]] const std::optional<ScalingReport>& scaling() const { return scaling_report_; }
+  /// Samples a second while training, without evaluations and checkpoints.
+  [[nodiscard]] double mean_images_per_second() const;
+
+ private:
+  /// What is to be done at a step boundary.
+  struct Due {
+    bool report = false, evaluate = false, save = false;
+  };
+
+  void train_step();
+  void settle();
+  [[nodiscard]] Due what_is_due();
+  std::optional<TrainOutcome> step_boundary(Due due);
+  [[nodiscard]] std::optional<TrainOutcome> stop_request() const;
+  void report_step();
+  /// Whether it came to its end; a signal breaks it off.
+  bool evaluate();
+  void show_progress(const char* phase);
+  void estimate_scaling(double forward_backward, double optimizer);
+  void update_elapsed();
+
+  TrainerSettings settings_;
+  TrainerParts parts_;
+  TrainState state_;
+  std::vector<at::Tensor> parameters_;
+  Schedule report_due_, eval_due_, save_due_;
+
+  /// A step whose sums the host has not read yet.
+  struct Pending {
+    int64_t step = 0, epoch = 0, count = 0;
+    DeviceScalars scalars;  // loss sum, top-1, gradient norm, whether any is not finite
+  };
+  std::optional<Pending> pending_;
+  double last_loss_ = 0, last_grad_norm_ = 0;
+  bool has_loss_ = false;
+  int64_t last_epoch_ = 0;  // of the last step
+
+  double started_, elapsed_before_;
+  double data_wait_ = 0, forward_backward_ = 0, update_ = 0, saving_ = 0;  // seconds since the last report
+  double train_seconds_ = 0, reported_seconds_ = 0;                        // spent in steps
+  int64_t samples_here_ = 0, steps_here_ = 0;                              // trained by this process
+  ScalingEstimate scaling_;
+  std::optional<ScalingReport> scaling_report_;
+  std::optional<EvalReport> last_eval_, best_eval_;
+};
+
+}  // namespace mgtrain
