@@ -1,11 +1,10 @@
 #include "observe/summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
+#include "observe/evaluation.h"
 #include "observe/event_json.h"
 #include "observe/number_text.h"
 #include "observe/run_file.h"
@@ -15,65 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kClassesShown = 10;
-constexpr size_t kPairsShown = 3;
-constexpr size_t kLabelWidth = 12;
-
-std::string class_name(const RunSummary& summary, size_t index) {
-  if (index < summary.class_names.size()) return summary.class_names[index];
-  return "class " + std::to_string(index);
-}
-
-int64_t samples_of_class(const EvalReport& eval, size_t index) {
-  if (index >= eval.confusion.size()) return 0;
-  const std::vector<int64_t>& row = eval.confusion[index];
-  return std::accumulate(row.begin(), row.end(), int64_t{0});
-}
-
-struct ConfusedPair {
-  size_t truth, predicted;
-  int64_t count;
-};
-
-// Wrong predictions, the most frequent first; equal counts in class order.
-std::vector<ConfusedPair> most_confused(const EvalReport& eval, size_t limit) {
-  std::vector<ConfusedPair> pairs;
-  for (size_t truth = 0; truth < eval.confusion.size(); ++truth) {
-    for (size_t predicted = 0; predicted < eval.confusion[truth].size(); ++predicted) {
-      const int64_t count = eval.confusion[truth][predicted];
-      if (truth != predicted && count > 0) pairs.push_back({truth, predicted, count});
-    }
-  }
-  std::ranges::stable_sort(pairs, std::ranges::greater{}, &ConfusedPair::count);
-  if (pairs.size() > limit) pairs.resize(limit);
-  return pairs;
-}
-
-Json per_class_json(const RunSummary& summary, const EvalReport& eval) {
-  Json classes = Json::array();
-  for (size_t i = 0; i < eval.class_accuracy.size(); ++i) {
-    classes.push_back({{"class", i},
-                       {"name", class_name(summary, i)},
-                       {"accuracy", eval.class_accuracy[i]},
-                       {"num_samples", samples_of_class(eval, i)}});
-  }
-  return classes;
-}
-
-Json confused_json(const RunSummary& summary, const EvalReport& eval) {
-  Json pairs = Json::array();
-  for (const ConfusedPair& pair : most_confused(eval, 10)) {
-    pairs.push_back({{"true", class_name(summary, pair.truth)},
-                     {"predicted", class_name(summary, pair.predicted)},
-                     {"count", pair.count}});
-  }
-  return pairs;
-}
-
-void add_line(std::string& text, const std::string& label, const std::string& content) {
-  text += padded(label, kLabelWidth) + content + "\n";
-}
-
 void add_results(std::string& text, const EndReport& end) {
   if (!end.last_eval) {
     add_line(text, "result", "not evaluated");
@@ -81,46 +21,13 @@ void add_results(std::string& text, const EndReport& end) {
   }
   const EvalReport& last = *end.last_eval;
   add_line(text, "result",
-           "top-1 " + fixed_text(last.top1, 4) + "  top-5 " + fixed_text(last.top5, 4) + "  loss " +
-               fixed_text(last.loss, 4) + "  (" + std::to_string(last.num_samples) + " images, step " +
-               std::to_string(last.step) + ")");
+           result_text(last) + "  (" + std::to_string(last.num_samples) + " images, step " + std::to_string(last.step) +
+               ")");
   if (end.best_eval) {
     const EvalReport& best = *end.best_eval;
-    add_line(text, "best",
-             "top-1 " + fixed_text(best.top1, 4) + "  top-5 " + fixed_text(best.top5, 4) + "  loss " +
-                 fixed_text(best.loss, 4) + "  (step " + std::to_string(best.step) + ", epoch " +
-                 std::to_string(best.epoch + 1) + ")");
-  }
-}
-
-// All classes if they are few, else those the model knows worst.
-void add_classes(std::string& text, const RunSummary& summary, const EvalReport& eval) {
-  std::vector<size_t> order(eval.class_accuracy.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::erase_if(order, [&](size_t i) { return std::isnan(eval.class_accuracy[i]); });
-  const bool all = order.size() <= kClassesShown;
-  if (!all) {
-    std::ranges::stable_sort(order, std::ranges::less{}, [&](size_t i) { return eval.class_accuracy[i]; });
-    order.resize(kClassesShown);
-  }
-  size_t width = 0;
-  for (const size_t i : order) width = std::max(width, class_name(summary, i).size());
-  std::string label = all ? "per class" : "worst";
-  for (const size_t i : order) {
-    add_line(text, label, padded(class_name(summary, i), width + 2) + fixed_text(eval.class_accuracy[i], 4));
-    label.clear();
-  }
-}
-
-void add_confused(std::string& text, const RunSummary& summary, const EvalReport& eval) {
-  std::string label = "confused";
-  for (const ConfusedPair& pair : most_confused(eval, kPairsShown)) {
-    const auto total = static_cast<double>(samples_of_class(eval, pair.truth));
-    add_line(text, label,
-             class_name(summary, pair.truth) + " taken for " + class_name(summary, pair.predicted) + ": " +
-                 std::to_string(pair.count) + " (" + fixed_text(100 * static_cast<double>(pair.count) / total, 1) +
-                 " %)");
-    label.clear();
+    add_line(
+        text, "best",
+        result_text(best) + "  (step " + std::to_string(best.step) + ", epoch " + std::to_string(best.epoch + 1) + ")");
   }
 }
 
@@ -162,9 +69,7 @@ Json summary_to_json(const RunSummary& summary) {
   json["val"] = end.last_eval ? eval_fields(*end.last_eval) : Json(nullptr);
   json["best"] = end.best_eval ? eval_fields(*end.best_eval) : Json(nullptr);
   if (end.last_eval) {
-    json["per_class"] = per_class_json(summary, *end.last_eval);
-    json["confusion"] = end.last_eval->confusion;
-    json["most_confused"] = confused_json(summary, *end.last_eval);
+    json.update(classes_to_json(*end.last_eval, summary.class_names));
   }
   json["scaling"] = end.scaling ? scaling_fields(*end.scaling) : Json(nullptr);
   json["seconds_by_part"] = {{"data_wait", summary.data_wait_seconds},
@@ -188,10 +93,7 @@ std::string summary_to_text(const RunSummary& summary) {
   const EndReport& end = summary.end;
   std::string text;
   add_results(text, end);
-  if (end.last_eval) {
-    add_classes(text, summary, *end.last_eval);
-    add_confused(text, summary, *end.last_eval);
-  }
+  if (end.last_eval) text += classes_to_text(*end.last_eval, summary.class_names);
   add_speed(text, summary);
   if (!summary.last_checkpoint.empty()) add_line(text, "saved", summary.last_checkpoint);
   for (const std::string& warning : summary.warnings) add_line(text, "warning", warning);
