@@ -218,6 +218,7 @@ class Parser {
       line_.config.files.assign(texts.begin(), texts.end());
     } else if (name == "--set") {
       line_.config.sets = texts;
+      refuse_unused_keys();
     } else if (text.empty()) {
       problem(name, "is empty", "write " + name + " " + flag.value);
     } else if (name == "--output") {
@@ -237,6 +238,16 @@ class Parser {
       } else {
         problem(name, quoted_text(text) + " is not a number of classes", "1 or more");
       }
+    }
+  }
+
+  /// A key given on the command line that the command would not look at.
+  void refuse_unused_keys() {
+    for (const std::string& assignment : line_.config.sets) {
+      const std::string key = assignment.substr(0, assignment.find('='));
+      const Option* option = find_option(key);
+      if (option == nullptr || spec_->takes(*option)) continue;
+      problem("--set " + key, "is not used by `" + spoken_name(*spec_) + "`", "take it out");
     }
   }
 

@@ -18,10 +18,11 @@ bool is_one_of(const Option& option, std::span<const std::string_view> keys) {
 }
 
 bool eval_option(const Option& option) {
-  static constexpr std::array<std::string_view, 5> kKeys = {"train.batch", "train.memory_format", "train.deterministic",
-                                                            "parallel.strategy", "output.log_level"};
-  const std::string section = section_of(option.key);
-  return (section == "data" && option.key != "data.drop_last") || section == "devices" || is_one_of(option, kKeys);
+  // How images reach the model (size, normalisation) is the run's, whatever the data.
+  static constexpr std::array<std::string_view, 9> kKeys = {
+      "data.path",   "data.format",         "data.val",          "data.workers",    "data.prefetch",
+      "train.batch", "train.memory_format", "parallel.strategy", "output.log_level"};
+  return section_of(option.key) == "devices" || is_one_of(option, kKeys);
 }
 
 bool predict_option(const Option& option) {

@@ -17,8 +17,17 @@ namespace mgtrain {
 
 struct CommandLine {
   enum class Command {
-    kTrain, kEval, kPredict, kDevices, kPlan, kDataInfo, kDataCheck, kCheckpointVerify, kCheckpointInspect, kConfig,
-    kText,                            // --help, --version: print `text`, exit 0
+    kTrain,
+    kEval,
+    kPredict,
+    kDevices,
+    kPlan,
+    kDataInfo,
+    kDataCheck,
+    kCheckpointVerify,
+    kCheckpointInspect,
+    kConfig,
+    kText,  // --help, --version: print `text`, exit 0
   };
   Command command = Command::kTrain;
   ConfigSources config;               // train, plan, eval, predict, data, config: files, --set, flags, environment
@@ -28,13 +37,13 @@ struct CommandLine {
   bool resume_changes_allow = false;  // --resume-changes allow
   bool overwrite = false;
   bool print_config = false;
-  bool dry_run = false;               // train --dry-run is plan
+  bool dry_run = false;  // train --dry-run is plan
   bool json = false, quiet = false, markdown = false;
-  int topk = 1;                       // predict
-  std::string checkpoint;             // eval, predict: which checkpoint of the run
+  int topk = 1;            // predict
+  std::string checkpoint;  // eval, predict: which checkpoint of the run
   std::string text;
-  std::filesystem::path program;      // the running executable, resolved
-  std::vector<std::string> arguments; // argv, for the record
+  std::filesystem::path program;       // the running executable, resolved
+  std::vector<std::string> arguments;  // argv, for the record
 };
 
 /// Parses argv. Throws ConfigError for wrong usage, with the nearest name. Reads the environment's MGTRAIN_*.

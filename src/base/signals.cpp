@@ -57,6 +57,8 @@ void install_signal_handlers() {
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, nullptr);
+  // A file that reaches a limit (ulimit -f) is an error of the write, which is told, not the end of the process.
+  sigaction(SIGXFSZ, &ignore, nullptr);
 }
 
 int stop_signal() { return first_signal.load(); }

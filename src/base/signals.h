@@ -1,5 +1,5 @@
 // SIGINT and SIGTERM as flags to poll. A handler only sets a flag; a second SIGINT leaves at once with 130.
-// SIGPIPE is ignored (a closed stdout must not stop training).
+// SIGPIPE is ignored (a closed stdout must not stop training), and SIGXFSZ (a full file is the writer's to tell).
 #pragma once
 
 #include "base/exit_code.h"

@@ -51,6 +51,8 @@ template <typename... Cases>
 struct Visitor : Cases... {
   using Cases::operator()...;
 };
+template <typename... Cases>
+Visitor(Cases...) -> Visitor<Cases...>;
 
 std::string toml_type_name(const OptionValue& value) {
   return std::visit(Visitor{

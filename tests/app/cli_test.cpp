@@ -159,6 +159,13 @@ TEST_CASE("wrong flags and wrong values are told in one pass", "[app]") {
         "  --epochs: train.epochs: 0 is out of range: 1 or more");
 }
 
+TEST_CASE("--set with a key that the command does not use is refused", "[app]") {
+  const std::string message = refused({"eval", "runs/a", "--set", "data.normalize=none"});
+  CHECK(message.find("--set data.normalize") != std::string::npos);
+  CHECK(message.find("`mgtrain eval`") != std::string::npos);
+  CHECK(parse({"eval", "runs/a", "--set", "data.workers=2"}).config.sets.size() == 1);
+}
+
 TEST_CASE("help and version are texts", "[app]") {
   const CommandLine help = parse({"--help"});
   CHECK(help.command == Command::kText);
