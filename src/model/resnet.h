@@ -23,6 +23,7 @@ class ResNet final : public Classifier {
  public:
   /// Builds the modules with undefined (empty, not drawn) values on the CPU; draws no random number.
   explicit ResNet(const ResNetSpec& spec);
+  ~ResNet() override;
 
   /// images_NCHW: floating [N, in_channels, height, width] -> logits [N, K].
   at::Tensor forward(at::Tensor images_NCHW) override;
@@ -32,8 +33,11 @@ class ResNet final : public Classifier {
   [[nodiscard]] const ResNetSpec& spec() const { return spec_; }
 
  private:
+  class Unit;
+
   ResNetSpec spec_;
-  std::vector<std::shared_ptr<torch::nn::Module>> unit_modules_;
+  std::vector<std::unique_ptr<Unit>>
+      units_;  // how to compute them; their modules are registered under torchvision's names
 };
 
 }  // namespace mgtrain
