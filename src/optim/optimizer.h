@@ -23,8 +23,8 @@ class Optimizer {
   Optimizer(const OptimConfig& config, NamedTensors parameters);
   ~Optimizer();
 
-  /// One update with the gradients in .grad (an undefined one is a bug: throws std::logic_error). `found_inf`: undefined or a
-  /// float32 scalar [1]-element tensor on the device; where it is not 0, no weight and no state moves.
+  /// One update with the gradients in .grad (an undefined one is a bug: throws std::logic_error). `found_inf`:
+  /// undefined or a float32 scalar [1]-element tensor on the device; where it is not 0, no weight and no state moves.
   void step(double learning_rate, const at::Tensor& found_inf);
 
   /// State in canonical names: "momentum.<parameter>", or "exp_avg.<p>", "exp_avg_sq.<p>", and "step" (float32 [1]).
