@@ -1,7 +1,7 @@
 // Bilinear resize of HWC uint8 images with antialiasing: a triangle filter of support max(1, scale) about each
-// output pixel's centre, columns first, then rows, each pass rounded to uint8. The arithmetic is Pillow's
-// (Image.resize with BILINEAR): weights in fixed point with 22 fractional bits, so the results are the same bits.
-// Torch-free.
+// output pixel's centre, columns first, then rows, each pass rounded to uint8; weights in fixed point with 22
+// fractional bits. Pillow's arithmetic (Image.resize with BILINEAR), and so its bits; where a width that grows or
+// shrinks less than the height makes Pillow take rows first, results differ by at most 1. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace mgtrain {
 
 /// Room for a resize, kept between calls by the thread that resizes.
 struct ResizeScratch {
+  std::vector<uint8_t> taps;    // one row's pixels by tap
   std::vector<uint8_t> rows;    // after the pass over columns
   std::vector<uint8_t> result;  // for a caller that needs the resized image for a moment
 };
@@ -38,6 +39,7 @@ class ResizePlan {
   ImageShape shape_;
   int64_t height_, width_;
   Axis columns_, rows_;
+  std::vector<int32_t> byte_weights_;  // of columns_: [taps, width * channels]
 };
 
 /// Resizes one image: HWC uint8 in and out.
