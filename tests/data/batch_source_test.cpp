@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <c10/core/InferenceMode.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
