@@ -14,16 +14,16 @@ namespace mgtrain {
 
 struct DatasetPart {
   int64_t num_samples = 0;
-  std::vector<std::filesystem::path> files;   // images then labels for IDX; batches for CIFAR; empty for synthetic
+  std::vector<std::filesystem::path> files;  // images then labels for IDX; batches for CIFAR; empty for synthetic
 };
 
 struct DatasetInfo {
-  std::string format;                         // idx, cifar10, cifar100, synthetic
-  std::filesystem::path path;                 // folder, or "synthetic:..."
-  std::string name;                           // for people: "Fashion-MNIST subset", folder name, ...
+  std::string format;                           // idx, cifar10, cifar100, synthetic
+  std::filesystem::path path;                   // folder, or "synthetic:..."
+  std::string name;                             // for people: "Fashion-MNIST subset", folder name, ...
   int64_t channels = 0, height = 0, width = 0;  // as stored
   int64_t num_classes = 0;
-  std::vector<std::string> class_names;       // num_classes names ("0", "1", ... where the set has none)
+  std::vector<std::string> class_names;  // num_classes names ("0", "1", ... where the set has none)
   DatasetPart train;
   std::optional<DatasetPart> val;             // the part evaluation uses
   int64_t input_height = 0, input_width = 0;  // after data.resize

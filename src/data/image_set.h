@@ -16,8 +16,8 @@ struct ImageShape {
 
 struct ImageSet {
   ImageShape shape;
-  std::vector<uint8_t> pixels;     // [count, height, width, channels]
-  std::vector<int32_t> labels;     // [count], in [0, num_classes)
+  std::vector<uint8_t> pixels;  // [count, height, width, channels]
+  std::vector<int32_t> labels;  // [count], in [0, num_classes)
   int64_t num_classes = 0;
 
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(labels.size()); }
@@ -25,6 +25,12 @@ struct ImageSet {
     return std::span<const uint8_t>(pixels).subspan(static_cast<size_t>(index * shape.size()),
                                                     static_cast<size_t>(shape.size()));
   }
+};
+
+/// One image by itself.
+struct Picture {
+  ImageShape shape;
+  std::vector<uint8_t> pixels;  // [height, width, channels]
 };
 
 /// Mean and (population) standard deviation per channel, in units of [0, 1].

@@ -12,9 +12,9 @@ namespace mgtrain {
 
 struct LoadedData {
   ImageSet train;
-  ImageSet val;               // empty if there is none
-  ChannelStats stats;         // of the training images after no augmentation
-  std::string fingerprint;    // XXH3-128 (32 hex digits) over shape, labels and pixels of train and val
+  ImageSet val;             // empty if there is none
+  ChannelStats stats;       // of the training images after no augmentation
+  std::string fingerprint;  // XXH3-128 (32 hex digits) over shape, labels and pixels of train and val
 };
 
 /// Loads what inspect_dataset found. `seed` draws synthetic images and a percentage held out of the training part.
