@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "base/random.h"
@@ -11,9 +10,7 @@
 namespace mgtrain {
 namespace {
 
-constexpr int64_t kValues = 256;  // of a pixel
-
-void check(const Transform& transform) {
+Transform checked(Transform transform) {
   const auto refuse = [](const std::string& what) { throw std::invalid_argument("transform: " + what); };
   const ImageShape& input = transform.input;
   if (input.channels < 1 || input.height < 1 || input.width < 1 || transform.output_height < 1 ||
@@ -32,41 +29,7 @@ void check(const Transform& transform) {
   for (const float deviation : transform.stddev) {
     if (!(deviation > 0)) refuse("a deviation is " + std::to_string(deviation) + "; it must be above 0");
   }
-}
-
-// Float32 throughout, each operation rounded, as torchvision computes.
-std::vector<float> normalised_values(const Transform& transform) {
-  std::vector<float> table;
-  for (int64_t c = 0; c < transform.input.channels; ++c) {
-    for (int64_t value = 0; value < kValues; ++value) {
-      float normalised = static_cast<float>(value) / 255.0F;
-      if (!transform.mean.empty()) {
-        normalised -= transform.mean[static_cast<size_t>(c)];
-        normalised /= transform.stddev[static_cast<size_t>(c)];
-      }
-      table.push_back(normalised);
-    }
-  }
-  return table;
-}
-
-// A run of pixels of one row. kChannels 0: any number.
-template <int kChannels, bool kFlip>
-void look_up_pixels(const uint8_t* __restrict in, int64_t pixels, int64_t any_channels, const float* __restrict table,
-                    float* __restrict out) {
-  const int64_t channels = kChannels > 0 ? kChannels : any_channels;
-  for (int64_t x = 0; x < pixels; ++x) {
-    const uint8_t* pixel = in + (kFlip ? pixels - 1 - x : x) * channels;
-    for (int64_t c = 0; c < channels; ++c) out[x * channels + c] = table[c * kValues + pixel[c]];
-  }
-}
-
-// The same for one channel of them, to a row of that channel alone.
-template <int kChannels, bool kFlip>
-void look_up_channel(const uint8_t* __restrict in, int64_t pixels, int64_t any_channels, const float* __restrict table,
-                     float* __restrict out) {
-  const int64_t channels = kChannels > 0 ? kChannels : any_channels;
-  for (int64_t x = 0; x < pixels; ++x) out[x] = table[in[(kFlip ? pixels - 1 - x : x) * channels]];
+  return transform;
 }
 
 // Where the cropped image lies in the output and in the input; the rest of the output is padding.
@@ -79,42 +42,59 @@ struct Window {
   [[nodiscard]] int64_t length() const { return out_end - out_begin; }
 };
 
-template <int kChannels, bool kFlip>
-void write_image(const Transform& transform, const uint8_t* image, int64_t down, int64_t right, const float* table,
+// `step` values a pixel, the normalised ones of 0.
+void fill_black(float* out, int64_t pixels, int64_t step, const float* black) {
+  if (step == 3) {
+    const float red = black[0], green = black[1], blue = black[2];
+    for (; pixels > 0; --pixels, out += 3) {
+      out[0] = red;
+      out[1] = green;
+      out[2] = blue;
+    }
+  } else if (step == 1) {
+    std::fill_n(out, pixels, *black);
+  } else {
+    for (; pixels > 0; --pixels) out = std::copy_n(black, step, out);
+  }
+}
+
+void write_image(const Transform& transform, const PixelNormaliser& normaliser, const uint8_t* image, AugmentDraw draw,
                  float* out) {
   const int64_t height = transform.output_height, width = transform.output_width, channels = transform.input.channels;
-  const Window rows(height, down), columns(width, right);
+  const Window rows(height, draw.top - transform.crop_padding), columns(width, draw.left - transform.crop_padding);
   // Flipped, the window's far side comes first.
-  const int64_t left_pad = kFlip ? width - columns.out_end : columns.out_begin;
+  const int64_t left_pad = draw.flip ? width - columns.out_end : columns.out_begin;
   const int64_t right_pad = width - columns.length() - left_pad;
-  const uint8_t* in = image + (rows.in_begin * width + columns.in_begin) * channels;
+  const bool nhwc = transform.format == MemoryFormat::kNhwc;
 
-  if (transform.format == MemoryFormat::kNhwc) {
-    const auto pad = [&](int64_t pixels) {
-      for (int64_t x = 0; x < pixels; ++x)
-        for (int64_t c = 0; c < channels; ++c) *out++ = table[c * kValues];
+  // Of each plane, `step` values a pixel: one plane of all channels, or one a channel.
+  const int64_t planes = nhwc ? 1 : channels, step = nhwc ? channels : 1;
+  for (int64_t plane = 0; plane < planes; ++plane, out += height * width * step) {
+    const auto pad = [&](int64_t first, int64_t pixels) {
+      fill_black(out + first * step, pixels, step, normaliser.black() + plane);
     };
-    pad(rows.out_begin * width);
-    for (int64_t y = 0; y < rows.length(); ++y, in += width * channels) {
-      pad(left_pad);
-      look_up_pixels<kChannels, kFlip>(in, columns.length(), channels, table, out);
-      out += columns.length() * channels;
-      pad(right_pad);
+    PixelRows window{.in = image + (rows.in_begin * width + columns.in_begin) * channels,
+                     .in_stride = width * channels,
+                     .out = out + (rows.out_begin * width + left_pad) * step,
+                     .out_stride = width * step,
+                     .rows = rows.length(),
+                     .pixels = columns.length(),
+                     .flip = draw.flip};
+    if (window.pixels == width && !draw.flip) {  // rows without a gap are one long row
+      window.pixels *= window.rows;
+      window.rows = window.rows > 0 ? 1 : 0;
     }
-    pad((height - rows.out_end) * width);
-    return;
-  }
-  for (int64_t c = 0; c < channels; ++c) {
-    const float* values = table + c * kValues;
-    const auto pad = [&](int64_t pixels) { out = std::fill_n(out, pixels, values[0]); };
-    pad(rows.out_begin * width);
-    for (int64_t y = 0; y < rows.length(); ++y) {
-      pad(left_pad);
-      look_up_channel<kChannels, kFlip>(in + y * width * channels + c, columns.length(), channels, values, out);
-      out += columns.length();
-      pad(right_pad);
+    if (nhwc) {
+      normaliser.interleaved(window);
+    } else {
+      normaliser.planar(window, plane);
     }
-    pad((height - rows.out_end) * width);
+    pad(0, rows.out_begin * width);
+    for (int64_t y = rows.out_begin; y < rows.out_end && left_pad + right_pad > 0; ++y) {
+      pad(y * width, left_pad);
+      pad((y + 1) * width - right_pad, right_pad);
+    }
+    pad(rows.out_end * width, (height - rows.out_end) * width);
   }
 }
 
@@ -133,9 +113,9 @@ AugmentDraw draw_augment(const Transform& transform, int64_t epoch, int64_t samp
   return draw;
 }
 
-ImageTransformer::ImageTransformer(Transform transform) : transform_(std::move(transform)) {
-  check(transform_);
-  table_ = normalised_values(transform_);
+ImageTransformer::ImageTransformer(Transform transform)
+    : transform_(checked(std::move(transform))),
+      normaliser_(transform_.input.channels, transform_.mean, transform_.stddev) {
   if (transform_.output_height != transform_.input.height || transform_.output_width != transform_.input.width)
     resize_.emplace(transform_.input, transform_.output_height, transform_.output_width);
 }
@@ -155,22 +135,7 @@ void ImageTransformer::apply(std::span<const uint8_t> image, int64_t epoch, int6
   AugmentDraw draw{.flip = false, .top = transform_.crop_padding, .left = transform_.crop_padding};  // in place
   if (augment && (transform_.flip || transform_.crop_padding > 0)) draw = draw_augment(transform_, epoch, sample);
 
-  const auto write = [&]<int kChannels>(std::integral_constant<int, kChannels>) {
-    const int64_t down = draw.top - transform_.crop_padding, right = draw.left - transform_.crop_padding;
-    if (draw.flip) {
-      write_image<kChannels, true>(transform_, pixels, down, right, table_.data(), out);
-    } else {
-      write_image<kChannels, false>(transform_, pixels, down, right, table_.data(), out);
-    }
-  };
-  switch (transform_.input.channels) {
-    case 1:
-      return write(std::integral_constant<int, 1>());
-    case 3:
-      return write(std::integral_constant<int, 3>());
-    default:
-      return write(std::integral_constant<int, 0>());
-  }
+  write_image(transform_, normaliser_, pixels, draw, out);
 }
 
 void transform_image(const Transform& transform, std::span<const uint8_t> image, int64_t epoch, int64_t sample,

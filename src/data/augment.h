@@ -2,13 +2,13 @@
 // f(seed, RandomPurpose::kAugment, epoch, sample index). Order: resize, crop, flip, normalise.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "data/image_set.h"
+#include "data/normalise.h"
 #include "data/resize.h"
 
 namespace mgtrain {
@@ -55,7 +55,7 @@ class ImageTransformer {
 
  private:
   Transform transform_;
-  std::vector<float> table_;          // [channels, 256]
+  PixelNormaliser normaliser_;
   std::optional<ResizePlan> resize_;  // none: stored size
 };
 
