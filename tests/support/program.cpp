@@ -57,9 +57,16 @@ Program::Program(const fs::path& program, std::vector<std::string> arguments, Pr
     fcntl(terminal_, F_SETFD, FD_CLOEXEC);
     fcntl(terminal_, F_SETFL, O_NONBLOCK);
   }
+  // A signal sent to the new process waits until it is no longer a copy of this one, with this one's handlers.
+  sigset_t all, before;
+  sigfillset(&all);
+  sigprocmask(SIG_SETMASK, &all, &before);
   process_ = fork();
+  if (process_ != 0) sigprocmask(SIG_SETMASK, &before, nullptr);
   if (process_ < 0) throw std::runtime_error("cannot start a process");
   if (process_ == 0) {
+    for (int number = 1; number < NSIG; ++number) signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     if (other_end >= 0) dup2(other_end, STDERR_FILENO);
     run(program, std::move(arguments), options);
   }

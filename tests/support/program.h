@@ -42,7 +42,7 @@ class Program {
   ProgramResult wait();
 
  private:
-  [[nodiscard]] bool ended();
+  bool ended();
   [[noreturn]] void run(const std::filesystem::path& program, std::vector<std::string> arguments,
                         const ProgramOptions& options);
 
