@@ -3,6 +3,7 @@
 // scripts/bench/loader.py runs it beside torchvision's DataLoader and prints the ratios.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -107,8 +108,8 @@ int main(int argc, char** argv) {
     sources[workers] = std::make_unique<BatchSource>(set, transform, BatchSourceOptions{.workers = workers});
     one_epoch(*sources[workers], options, 0);  // buffers are there, the images are in memory
   }
-  const auto batch_bytes = static_cast<size_t>(options.batch * 3 * options.resize * options.resize) * sizeof(float);
-  std::vector<std::vector<char>> buffers(kHeld + 1, std::vector<char>(batch_bytes, 1));
+  const auto batch_floats = static_cast<size_t>(options.batch * 3 * options.resize * options.resize);
+  std::vector<std::vector<float>> buffers(kHeld + 1, std::vector<float>(batch_floats));
   const int64_t images = options.images / options.batch * options.batch * options.epochs;
 
   for (int64_t repeat = 0; repeat < options.repeats; ++repeat) {
@@ -120,17 +121,27 @@ int main(int argc, char** argv) {
       line["workers_" + std::to_string(workers)] = {{"images_per_second", rate.wall},
                                                     {"images_per_core_second", rate.cpu}};
     }
-    // As many bytes as the images filled, in the same rotation.
+    // As many bytes as the images filled, in the same rotation: by memset, which need not read what it overwrites, and
+    // by plain stores of floats, which must.
     const int64_t writes = images / options.batch;
-    const Rate written = measure(static_cast<double>(writes) * static_cast<double>(batch_bytes), [&] {
-      for (int64_t i = 0; i < writes; ++i) {
-        std::vector<char>& buffer = buffers[static_cast<size_t>(i) % buffers.size()];
-        std::memset(buffer.data(), static_cast<int>(i), buffer.size());
-        asm volatile("" : : "r"(buffer.data()) : "memory");  // the compiler may not leave it out
-      }
+    const auto write_bandwidth = [&](auto&& write) {
+      return measure(static_cast<double>(writes) * static_cast<double>(batch_floats * sizeof(float)),
+                     [&] {
+                       for (int64_t i = 0; i < writes; ++i) {
+                         std::vector<float>& buffer = buffers[static_cast<size_t>(i) % buffers.size()];
+                         write(buffer, i);
+                         asm volatile("" : : "r"(buffer.data()) : "memory");  // the compiler may not leave it out
+                       }
+                     })
+          .cpu;
+    };
+    line["bytes_per_image"] = batch_floats * sizeof(float) / static_cast<size_t>(options.batch);
+    line["memset_bytes_per_core_second"] = write_bandwidth([](std::vector<float>& buffer, int64_t i) {
+      std::memset(buffer.data(), static_cast<int>(i), buffer.size() * sizeof(float));
     });
-    line["bytes_per_image"] = batch_bytes / static_cast<size_t>(options.batch);
-    line["write_bytes_per_core_second"] = written.cpu;
+    line["store_bytes_per_core_second"] = write_bandwidth([](std::vector<float>& buffer, int64_t i) {
+      std::fill(buffer.begin(), buffer.end(), 0.1F * static_cast<float>(i));
+    });
     std::cout << line.dump() << std::endl;
   }
   return 0;
