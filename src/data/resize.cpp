@@ -83,8 +83,8 @@ ResizePlan::Axis ResizePlan::make_axis(int64_t input, int64_t output) {
   std::vector<std::vector<double>> filters(static_cast<size_t>(output));
   for (int64_t at = 0; at < output; ++at) {
     const double center = (static_cast<double>(at) + 0.5) * scale;
-    const auto begin = std::max<int64_t>(0, static_cast<int64_t>(center - support + 0.5));
-    const auto end = std::min(input, static_cast<int64_t>(center + support + 0.5));
+    const auto begin = std::max<int64_t>(0, static_cast<int64_t>(std::floor(center - support + 0.5)));
+    const auto end = std::min(input, static_cast<int64_t>(std::floor(center + support + 0.5)));
     std::vector<double>& filter = filters[static_cast<size_t>(at)];
     double sum = 0;
     for (int64_t in = begin; in < end; ++in) {
@@ -104,7 +104,7 @@ ResizePlan::Axis ResizePlan::make_axis(int64_t input, int64_t output) {
     const auto moved = std::min(first, static_cast<int32_t>(input - axis.taps));
     int32_t* weights = &axis.weights[static_cast<size_t>(at * axis.taps)] + (first - moved);
     for (const double weight : filters[static_cast<size_t>(at)])
-      *weights++ = static_cast<int32_t>(weight * (1 << kFractionBits) + 0.5);
+      *weights++ = static_cast<int32_t>(std::floor(weight * (1 << kFractionBits) + 0.5));
     first = moved;
   }
   return axis;
