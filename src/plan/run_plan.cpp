@@ -26,6 +26,18 @@ std::optional<std::string> norm_over_one_value(const ResNetSpec& spec) {
   return std::nullopt;
 }
 
+/// The name of a convolution that oneDNN computes wrongly in nhwc, if the model has one.
+std::optional<std::string> narrow_shortcut(const ResNetSpec& spec) {
+  constexpr int64_t kSafeChannels = 16;
+  for (const UnitSpec& unit : spec.units) {
+    for (const LayerSpec& layer : unit.layers) {
+      const bool conv = layer.kind == LayerSpec::Kind::kConv;
+      if (conv && layer.kernel == 1 && layer.stride > 1 && layer.in_channels < kSafeChannels) return layer.name;
+    }
+  }
+  return std::nullopt;
+}
+
 /// One call of make_plan: fills the plan in the order of its fields.
 class Planner {
  public:
@@ -81,8 +93,26 @@ class Planner {
                                    data.input_height, data.input_width, data.num_classes);
     plan_.trainable_parameters = count_trainable_parameters(plan_.model, config_.model.freeze);
     plan_.dtype = config_.train.dtype;
-    // Channels last is the faster order for convolutions on GPUs with tensor cores and in oneDNN.
-    plan_.memory_format = config_.train.memory_format == "auto" ? "nhwc" : config_.train.memory_format;
+    choose_memory_format();
+  }
+
+  /// Channels last is the faster order for convolutions on GPUs with tensor cores and in oneDNN. There it must not be
+  /// used for narrow shortcuts: docs/decisions/007-narrow-nets-in-nchw.md.
+  void choose_memory_format() {
+    const std::string& asked = config_.train.memory_format;
+    plan_.memory_format = asked == "auto" ? "nhwc" : asked;
+    const bool onednn = plan_.selection.on_cpu() && plan_.dtype == "float32";
+    const std::optional<std::string> narrow = onednn ? narrow_shortcut(plan_.model) : std::nullopt;
+    if (!narrow || plan_.memory_format == "nchw") return;
+    const std::string why = *narrow +
+                            " has fewer than 16 input channels, and oneDNN gives wrong gradients for such a 1x1 "
+                            "convolution of stride 2 in nhwc on the CPU";
+    if (asked == "nhwc") {
+      throw ConfigError("train.memory_format: --memory-format nhwc cannot be used for this model: " + why +
+                        "; use --memory-format nchw, or --width 16 or more");
+    }
+    plan_.memory_format = "nchw";
+    plan_.notes.push_back("memory format nchw: " + why);
   }
 
   void split_batches() {

@@ -163,3 +163,19 @@ TEST_CASE("memory format auto is nhwc, and a given one is kept", "[plan]") {
   CHECK(fake_plan({}, fake_dataset(100)).memory_format == "nhwc");
   CHECK(fake_plan({{"train.memory_format", "nchw"}}, fake_dataset(100)).memory_format == "nchw");
 }
+
+TEST_CASE("narrow nets run in nchw on the CPU, where oneDNN's nhwc gradients would be wrong", "[plan]") {
+  const DatasetInfo data = fake_dataset(100);
+  for (const char* width : {"2", "8", "15"}) {
+    const RunPlan plan = fake_plan({{"model.width", width}}, data);
+    CHECK(plan.memory_format == "nchw");
+    CHECK(mentions(plan.notes, "layer2.0.downsample.0"));
+    CHECK_THROWS_AS(fake_plan({{"model.width", width}, {"train.memory_format", "nhwc"}}, data), ConfigError);
+    // Only oneDNN's float32 kernels are concerned.
+    CHECK(fake_plan({{"model.width", width}, {"train.dtype", "float64"}}, data).memory_format == "nhwc");
+    CHECK(fake_plan({{"model.width", width}, {"devices.gpus", "1"}}, data, fake_inventory(1)).memory_format == "nhwc");
+  }
+  CHECK(fake_plan({{"model.width", "16"}}, data).memory_format == "nhwc");
+  // A bottleneck's shortcut has four times the channels.
+  CHECK(fake_plan({{"model.width", "4"}, {"model.name", "resnet50"}}, data).memory_format == "nhwc");
+}
