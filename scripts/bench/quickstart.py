@@ -98,7 +98,7 @@ def train_in_python(seed: int, threads: int) -> None:
 
 def train_in_mgtrain(program: pathlib.Path, seed: int, threads: int) -> dict:
     with tempfile.TemporaryDirectory() as folder:
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MGTRAIN_DATA=str(ROOT / "data"))
         command = [program, "--config", ROOT / "configs" / "quickstart.toml", "--gpus", "cpu", "--seed", str(seed)]
         subprocess.run([*command, "--quiet", "--output", f"{folder}/run"], check=True, stdout=subprocess.DEVNULL, env=environment)
         summary = json.loads(pathlib.Path(folder, "run", "summary.json").read_text())
