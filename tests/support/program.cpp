@@ -126,6 +126,13 @@ Program::~Program() {
 
 void Program::send(int signal) const { kill(process_, signal); }
 
+uint64_t Program::resident_bytes() const {
+  std::ifstream statm("/proc/" + std::to_string(process_) + "/statm");
+  uint64_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 bool Program::ended() {
   if (terminal_ >= 0) {
     char buffer[4096];

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -36,6 +37,8 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   void send(int signal) const;
+  /// Memory it holds now.
+  [[nodiscard]] uint64_t resident_bytes() const;
   /// Looks at short intervals until `happened`; false if the process ended first, or after two minutes.
   bool wait_until(const std::function<bool()>& happened);
   /// Waits for the end; after five minutes the process is killed and the exit code is 137.
