@@ -24,6 +24,14 @@ void check_init(const RunConfig& values, FileSystem& files) {
                         ": no such file or folder; expected a safetensors file, a checkpoint or a run");
 }
 
+/// What is decided by evaluations needs data for them; that a data set has none shows only now.
+void check_evaluated(const TrainConfig& train, const RunPlan& plan) {
+  if (plan.dataset.val || (train.asserts.empty() && train.early_stop == 0)) return;
+  throw ConfigError(std::string(train.asserts.empty() ? "train.early_stop" : "train.assert") + ": " +
+                    plan.dataset.path.string() +
+                    " has no part for evaluation; give one with --val, a path or a share such as 10%");
+}
+
 /// A run that goes on with other batches counts its steps on from where it is.
 void count_steps_from(const TrainState& state, const RunConfig& config, RunPlan& plan) {
   const int64_t samples = plan.dataset.train.num_samples, batch = plan.global_batch;
@@ -52,6 +60,7 @@ Decision decide(const CommandLine& line, AppContext& context) {
   Selection selection = select_devices(config.values().devices, inventory);
   DatasetInfo dataset = inspect_dataset(config.values().data, embedded_data_candidates(line.program));
   RunPlan plan = make_plan(config, selection, dataset);
+  check_evaluated(config.values().train, plan);
   std::vector<std::string> notes = place.notes;
   if (place.record) {
     const RunRecord& record = *place.record;

@@ -20,6 +20,7 @@
 #include "app/decide.h"
 #include "app/run_records.h"
 #include "base/error.h"
+#include "base/signals.h"
 #include "base/version.h"
 #include "checkpoint/load_weights.h"
 #include "config/render.h"
@@ -45,7 +46,7 @@ class RunObservers {
   RunObservers(const Decision& decision, const Path& folder, const CommandLine& line, AppContext& context)
       : files_(context.files), folder_(folder), cut_back_(decision.place.cut_back), record_(decision.place.record) {
     const OutputConfig& output = decision.config.values().output;
-    if (cut_back_) past_ = past_evals(files_, folder_ / kMetrics, *kept(kMetrics));
+    if (cut_back_) past_ = past_evals(files_, folder_ / kMetrics, kept(kMetrics).value_or(0));
     metrics_ = std::make_unique<MetricsJsonl>(files_, folder_ / kMetrics, kept(kMetrics), context.clock);
     records_.add(*metrics_);
     if (output.tensorboard) {
@@ -105,7 +106,8 @@ class RunObservers {
   [[nodiscard]] std::optional<uint64_t> kept(const std::string& name) const {
     if (!cut_back_) return std::nullopt;
     const auto length = record_->file_lengths.find(name);
-    return length == record_->file_lengths.end() ? 0 : length->second;
+    if (length == record_->file_lengths.end()) return std::nullopt;  // not written by the part before
+    return length->second;
   }
 
   [[nodiscard]] std::string event_file(const Clock& clock) const {
@@ -128,6 +130,14 @@ class RunObservers {
   std::unique_ptr<SummaryFile> summary_;
   std::unique_ptr<ConsoleObserver> console_;
   CompositeObserver records_, all_;
+};
+
+/// While it lives a signal ends the run after its step, with a checkpoint; before and after, the process at once.
+struct SavingScope {
+  SavingScope() { begin_saving(); }
+  ~SavingScope() { end_saving(); }
+  SavingScope(const SavingScope&) = delete;
+  SavingScope& operator=(const SavingScope&) = delete;
 };
 
 /// Settings of LibTorch that hold for the whole process.
@@ -348,6 +358,7 @@ ExitCode run_train(const CommandLine& line, AppContext& context) {
 
   EndReport end;
   std::exception_ptr failure;
+  const SavingScope saving;
   try {
     const TrainOutcome outcome = trainer.run();
     end.reason = outcome.reason;

@@ -60,11 +60,6 @@ Trainer::Trainer(TrainerSettings settings, TrainerParts parts, TrainState state)
       scaling_(settings_.num_devices) {}
 
 TrainOutcome Trainer::run() {
-  begin_saving();
-  struct EndSaving {
-    ~EndSaving() { end_saving(); }
-  } const end_saving_at_last;
-
   // What a signal or a kill cut off at this boundary is made up for.
   const bool over = state_.step >= settings_.total_steps;
   const bool eval_was_due = state_.step > 0 && (eval_due_.due(state_.step, parts_.clock.monotonic_seconds()) || over);

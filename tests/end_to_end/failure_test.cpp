@@ -37,6 +37,8 @@ TEST_CASE("wrong usage is exit 2, plan as well, and leaves no folder", "[end_to_
     check_failure(with({"--data", "data", "--init", "nothing.safetensors"}), 4, {"nothing.safetensors"});
     check_failure(with({"--data", "data", "--gpus", "0", "--missing-gpus", "sometimes"}), 2, {"sometimes"});
   }
+  const ProgramResult unevaluated = scene.mgtrain({"--data", "synthetic:1x16x16@64", "--assert", "val.top1>=0.5"});
+  check_failure(unevaluated, 2, {"train.assert", "--val"});
   CHECK_FALSE(std::filesystem::exists(scene.folder() / "runs"));
 }
 
