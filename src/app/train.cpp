@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <exception>
-#include <iostream>
 #include <memory>
 #include <new>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "app/assemble.h"
 #include "app/commands.h"
 #include "app/decide.h"
+#include "app/run_observers.h"
 #include "app/run_records.h"
 #include "base/error.h"
 #include "base/signals.h"
@@ -28,109 +28,13 @@
 #include "engine/assertions.h"
 #include "engine/trainer.h"
 #include "model/make_model.h"
-#include "observe/composite.h"
 #include "observe/console.h"
-#include "observe/metrics_jsonl.h"
 #include "observe/past_evals.h"
-#include "observe/summary.h"
-#include "observe/tensorboard.h"
 
 namespace mgtrain {
 namespace {
 
 using Path = std::filesystem::path;
-
-/// The run's own files, on from the lengths a checkpoint recorded.
-class RunObservers {
- public:
-  RunObservers(const Decision& decision, const Path& folder, const CommandLine& line, AppContext& context)
-      : files_(context.files), folder_(folder), cut_back_(decision.place.cut_back), record_(decision.place.record) {
-    const OutputConfig& output = decision.config.values().output;
-    if (cut_back_) past_ = past_evals(files_, folder_ / kMetrics, kept(kMetrics).value_or(0));
-    metrics_ = std::make_unique<MetricsJsonl>(files_, folder_ / kMetrics, kept(kMetrics), context.clock);
-    records_.add(*metrics_);
-    if (output.tensorboard) {
-      const std::string name = event_file(context.clock);
-      events_ = std::make_unique<TensorBoardWriter>(files_, folder_, name, kept(name), context.clock);
-      records_.add(*events_);
-    }
-    if (output.trace_samples) trace_ = std::make_unique<SampleTrace>(files_, folder_ / kTrace, kept(kTrace));
-    summary_ = std::make_unique<SummaryFile>(files_, folder_ / "summary.json", decision.dataset.class_names);
-    records_.add(*summary_);
-    console_ = std::make_unique<ConsoleObserver>(context.out, std::cerr, context.log, context.clock,
-                                                 ConsoleOptions{.run_path = folder_.string(),
-                                                                .class_names = decision.dataset.class_names,
-                                                                .quiet = line.quiet,
-                                                                .json = line.json,
-                                                                .progress = progress_style_of_stderr()});
-    all_.add(records_);
-    all_.add(*console_);
-  }
-
-  Observer& all() { return all_; }
-  SampleTrace* trace() { return trace_.get(); }
-  /// Evaluations of the run before this process's part.
-  [[nodiscard]] const PastEvals& past() const { return past_; }
-
-  [[nodiscard]] std::map<std::string, uint64_t> file_lengths() const {
-    std::map<std::string, uint64_t> lengths = {{kMetrics, metrics_->length()}};
-    if (events_) lengths[events_->name()] = events_->length();
-    if (trace_) {
-      trace_->flush();
-      lengths[kTrace] = trace_->length();
-    }
-    return lengths;
-  }
-
-  /// The records first: where one cannot be written, the run has failed, and the console's last line must say so.
-  /// Returns that failure.
-  std::exception_ptr end(EndReport& report) {
-    std::exception_ptr failure;
-    try {
-      records_.on_end(report);
-    } catch (const Error& error) {
-      failure = std::current_exception();
-      if (report.exit_code == 0) {
-        report.exit_code = static_cast<int>(error.code());
-        report.reason = std::string("error: ") + error.what();
-      }
-    }
-    console_->on_end(report);
-    return failure;
-  }
-
- private:
-  static constexpr const char* kMetrics = "metrics.jsonl";
-  static constexpr const char* kTrace = "samples.txt";
-
-  [[nodiscard]] std::optional<uint64_t> kept(const std::string& name) const {
-    if (!cut_back_) return std::nullopt;
-    const auto length = record_->file_lengths.find(name);
-    if (length == record_->file_lengths.end()) return std::nullopt;  // not written by the part before
-    return length->second;
-  }
-
-  [[nodiscard]] std::string event_file(const Clock& clock) const {
-    const std::string prefix = "events.out.tfevents.";
-    if (cut_back_) {
-      for (const auto& [name, length] : record_->file_lengths)
-        if (name.starts_with(prefix)) return name;
-    }
-    return event_file_name(clock.unix_seconds());
-  }
-
-  FileSystem& files_;
-  Path folder_;
-  bool cut_back_;
-  std::optional<RunRecord> record_;
-  PastEvals past_;
-  std::unique_ptr<MetricsJsonl> metrics_;
-  std::unique_ptr<TensorBoardWriter> events_;
-  std::unique_ptr<SampleTrace> trace_;
-  std::unique_ptr<SummaryFile> summary_;
-  std::unique_ptr<ConsoleObserver> console_;
-  CompositeObserver records_, all_;
-};
 
 /// While it lives a signal ends the run after its step, with a checkpoint; before and after, the process at once.
 struct SavingScope {
