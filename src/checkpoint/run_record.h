@@ -21,7 +21,7 @@ struct TrainState {
   std::optional<double> best_value;  // of checkpoint.best
   int64_t best_step = -1;
   int64_t evals_without_improvement = 0;
-  int64_t last_eval_step = -1;           // an evaluation due at `step` and cut off is made up for on resume
+  int64_t last_eval_step = -1;       // an evaluation due at `step` and cut off is made up for on resume
   double loss_sum_since_report = 0;  // StepReport accumulation position
   int64_t top1_since_report = 0, samples_since_report = 0;
   double elapsed_seconds = 0;  // over all parts of the run

@@ -1,8 +1,8 @@
 #include "model/resnet.h"
 
 #include <ATen/ATen.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/batchnorm.h>
 
 #include <map>
 #include <stdexcept>
