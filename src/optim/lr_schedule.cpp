@@ -43,7 +43,10 @@ LrSchedule::LrSchedule(const OptimConfig& config, double base_lr, int64_t steps_
 
 double LrSchedule::scheduled(int64_t position) const {
   const int64_t length = std::max<int64_t>(1, total_steps_ - warmup_steps_);
-  if (config_.schedule == "step") return base_lr_ * std::pow(config_.gamma, static_cast<double>(position / step_size_));
+  if (config_.schedule == "step") {
+    const int64_t decays = position / step_size_;
+    return base_lr_ * std::pow(config_.gamma, static_cast<double>(decays));
+  }
   if (config_.schedule == "multistep") {
     const auto passed = std::ranges::upper_bound(milestones_, position) - milestones_.begin();
     return base_lr_ * std::pow(config_.gamma, static_cast<double>(passed));
