@@ -10,6 +10,7 @@
 #include "app/commands.h"
 #include "base/error.h"
 #include "data/dataset_parts.h"
+#include "data/published.h"
 #include "data/sources.h"
 
 namespace mgtrain {
@@ -31,6 +32,9 @@ std::vector<int64_t> class_counts(const ImageSet& images, int64_t num_classes) {
   for (const int32_t label : images.labels) ++counts[static_cast<size_t>(label)];
   return counts;
 }
+
+/// A path may hold bytes that are no UTF-8.
+std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 Json part_json(const DatasetPart& part, const ImageSet& images, int64_t num_classes) {
   Json json = {{"images", part.num_samples}, {"files", Json::array()}};
@@ -85,25 +89,69 @@ void print_info(const DatasetInfo& info, const LoadedData& data, std::ostream& o
   }
 }
 
-/// All faults that can be found; those that keep the rest from being read end the list.
-Faults find_faults(const RunConfig& config, const CommandLine& line) {
-  Faults faults(/*collect=*/true);
-  try {
+/// What `mgtrain data check` finds: faults, and what is worth a look.
+struct Findings {
+  Faults faults{/*collect=*/true};
+  std::vector<std::string> remarks;
+};
+
+void remark_on_constant_images(const DatasetPart& part, const ImageSet& images, Findings& found) {
+  int64_t count = 0, first = -1;
+  for (int64_t i = 0; i < images.count(); ++i) {
+    const auto image = images.image(i);
+    if (std::ranges::any_of(image, [&](uint8_t value) { return value != image[0]; })) continue;
+    if (count++ == 0) first = i;
+  }
+  if (count == 0) return;
+  found.remarks.push_back(part.files.front().string() + ": " + std::to_string(count) +
+                          (count == 1 ? " image" : " images") + " of one value only, the first is number " +
+                          std::to_string(first));
+}
+
+/// All faults of the set at `path`, its own two parts.
+void check_set(const DataConfig& config, const std::filesystem::path& path, bool needs_train, Findings& found) {
+  Faults& faults = found.faults;
+  const DatasetInfo info = inspect_parts(config, path, faults);
+  if (info.format == "synthetic") return;
+  std::vector<std::filesystem::path> files;
+  const auto check_part = [&](const DatasetPart& part) {
+    files.insert(files.end(), part.files.begin(), part.files.end());
+    if (part.num_samples > 0) remark_on_constant_images(part, load_part(config, info, part, faults), found);
+  };
+  check_part(info.train);
+  if (info.val) check_part(*info.val);
+  if (needs_train && info.train.files.empty())
+    faults.add(path.string() + ": has a part for evaluation but none for training; expected both");
+  if (info.format != "idx") return;
+  Faults told(/*collect=*/true);  // unreadable files are
+  const std::string published = told.attempt([&] { return compare_with_published(files, faults); });
+  if (!published.empty() && faults.count() == 0)
+    found.remarks.push_back("the files are " + published + "'s, as published");
+}
+
+/// All that can be found; what keeps the rest from being read ends the list.
+Findings find_faults(const RunConfig& config, const CommandLine& line) {
+  Findings found;
+  found.faults.attempt([&] {
     DataConfig own = config.data;
     own.val = "auto";
     std::filesystem::path path = own.path;
     if (path.empty()) path = inspect_dataset(own, embedded_data_candidates(line.program)).path;
-    const DatasetInfo info = inspect_parts(own, path, faults);
-    if (info.format == "synthetic") return faults;
-    if (info.train.num_samples > 0) load_part(own, info, info.train, faults);
-    if (info.val && info.val->num_samples > 0) load_part(own, info, *info.val, faults);
-    if (info.train.num_samples == 0 && faults.count() == 0)
-      faults.add(path.string() + ": has a part for evaluation but none for training");
-    if (faults.count() == 0) inspect_dataset(config.data, embedded_data_candidates(line.program));  // --val
-  } catch (const DataError& error) {
-    faults.add(error.what());
-  }
-  return faults;
+    check_set(own, path, /*needs_train=*/true, found);
+    const std::string& val = config.data.val;
+    if (val != "auto" && val != "none" && !holds_out(config.data)) {
+      DataConfig other = own;
+      other.path = val;
+      other.format = "auto";
+      check_set(other, val, /*needs_train=*/false, found);
+    }
+    // What only shows in the whole: --val against the set, images without any difference.
+    if (found.faults.count() == 0) {
+      const DatasetInfo info = inspect_dataset(config.data, embedded_data_candidates(line.program));
+      if (info.format != "synthetic") load_dataset(config.data, info, config.train.seed);
+    }
+  });
+  return found;
 }
 
 }  // namespace
@@ -114,7 +162,7 @@ ExitCode run_data_info(const CommandLine& line, AppContext& context) {
   const DatasetInfo info = inspect_dataset(data_config, embedded_data_candidates(line.program));
   const LoadedData data = load_dataset(data_config, info, config.values().train.seed);
   if (line.json) {
-    context.out << info_json(info, data).dump(2) << '\n';
+    context.out << text_of(info_json(info, data)) << '\n';
   } else {
     print_info(info, data, context.out);
   }
@@ -123,17 +171,20 @@ ExitCode run_data_info(const CommandLine& line, AppContext& context) {
 
 ExitCode run_data_check(const CommandLine& line, AppContext& context) {
   const CheckedConfig config = config_of(line, context);
-  const Faults faults = find_faults(config.values(), line);
+  const Findings found = find_faults(config.values(), line);
+  const size_t count = found.faults.count(), shown = found.faults.list().size();
   if (line.json) {
-    context.out << Json({{"faults", faults.list()}, {"count", faults.count()}}).dump(2) << '\n';
+    const Json json = {{"faults", found.faults.list()}, {"count", count}, {"remarks", found.remarks}};
+    context.out << text_of(json) << '\n';
   } else {
-    for (const std::string& fault : faults.list()) context.out << fault << '\n';
-    if (faults.count() > faults.list().size())
-      context.out << "... and " << faults.count() - faults.list().size() << " more\n";
-    if (!line.quiet || faults.count() > 0)
-      context.out << (faults.count() == 0 ? "no fault" : std::to_string(faults.count()) + " faults") << '\n';
+    for (const std::string& fault : found.faults.list()) context.out << fault << '\n';
+    if (count > shown) context.out << "... and " << count - shown << " more\n";
+    if (!line.quiet)
+      for (const std::string& remark : found.remarks) context.out << "remark: " << remark << '\n';
+    if (!line.quiet || count > 0)
+      context.out << (count == 0 ? "no fault" : std::to_string(count) + (count == 1 ? " fault" : " faults")) << '\n';
   }
-  return faults.count() == 0 ? ExitCode::kDone : ExitCode::kData;
+  return count == 0 ? ExitCode::kDone : ExitCode::kData;
 }
 
 }  // namespace mgtrain

@@ -25,7 +25,8 @@ constexpr std::array<uint8_t, 2> kGzipMagic = {0x1f, 0x8b};
 struct DataFile::Inflater {
   z_stream stream{};
   std::vector<uint8_t> input = std::vector<uint8_t>(kChunk);
-  bool at_start = true;  // of a member: the file may end here
+  bool at_start = true;       // of a member
+  bool whole_member = false;  // there was one: at the start of another the file may end
 
   Inflater() {
     if (inflateInit2(&stream, 15 + 16) != Z_OK) throw DataError("zlib cannot be started");
@@ -36,22 +37,29 @@ struct DataFile::Inflater {
 };
 
 DataFile::DataFile(std::filesystem::path path) : path_(std::move(path)) {
+  try {
+    open_and_sniff();
+  } catch (...) {
+    if (descriptor_ >= 0) close(descriptor_);
+    throw;
+  }
+}
+
+void DataFile::open_and_sniff() {
   const auto fail = [&](const std::string& why) { throw DataError(path_.string() + ": " + why); };
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe without a writer would block.
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0)
     fail(std::string("cannot be opened: ") + std::strerror(errno) + "; expected a file of a data set");
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0 || S_ISDIR(status.st_mode)) {
-    close(descriptor_);
-    fail("is a folder; expected a file of a data set");
-  }
+  if (fstat(descriptor_, &status) != 0) fail(std::string("cannot be examined: ") + std::strerror(errno));
+  if (S_ISDIR(status.st_mode)) fail("is a folder; expected a file of a data set");
+  if (!S_ISREG(status.st_mode)) fail("is a pipe or a device; expected a regular file, whose size can be checked");
   stored_bytes_ = static_cast<uint64_t>(status.st_size);
+  if (stored_bytes_ == 0) fail("is empty (0 bytes); fetch it again");
   std::array<uint8_t, 2> magic{};
   const ssize_t got = pread(descriptor_, magic.data(), magic.size(), 0);
-  if (got == 0) {
-    close(descriptor_);
-    fail("is empty (0 bytes); fetch it again");
-  }
+  if (got < 0) fail(std::string("cannot be read: ") + std::strerror(errno));
   compressed_ = got == 2 && magic == kGzipMagic;
   if (compressed_) inflater_ = std::make_unique<Inflater>();
 }
@@ -88,12 +96,12 @@ size_t DataFile::read(std::span<uint8_t> out) {
       stream.next_in = inflater_->input.data();
       stream.avail_in = static_cast<uInt>(read_stored(inflater_->input));
       if (stream.avail_in == 0) {
-        if (inflater_->at_start && delivered_ + done > 0) break;
+        if (inflater_->at_start && inflater_->whole_member) break;
         delivered_ += done;
         fail("the gzip data end too early");
       }
     }
-    if (inflater_->at_start && delivered_ + done > 0 && stream.next_in[0] != kGzipMagic[0]) {
+    if (inflater_->at_start && inflater_->whole_member && stream.next_in[0] != kGzipMagic[0]) {
       delivered_ += done;
       fail("there are other bytes behind the gzip data");
     }
@@ -104,7 +112,7 @@ size_t DataFile::read(std::span<uint8_t> out) {
     done += room - stream.avail_out;
     if (result == Z_STREAM_END) {
       inflateReset(&stream);  // another member may follow
-      inflater_->at_start = true;
+      inflater_->at_start = inflater_->whole_member = true;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
       delivered_ += done;
       fail(std::string("the gzip data are damaged (") + (stream.msg != nullptr ? stream.msg : "unknown fault") + ")");
@@ -112,6 +120,11 @@ size_t DataFile::read(std::span<uint8_t> out) {
   }
   delivered_ += done;
   return done;
+}
+
+uint64_t DataFile::most_bytes() const {
+  constexpr uint64_t kMostExpansion = 1032;  // of deflate: 258 bytes by two bits
+  return compressed_ ? stored_bytes_ * kMostExpansion : stored_bytes_;
 }
 
 std::vector<uint8_t> DataFile::read_up_to(uint64_t most) {

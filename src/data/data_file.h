@@ -13,7 +13,7 @@ namespace mgtrain {
 
 class DataFile {
  public:
-  /// Throws DataError for a file that is missing, a folder, unreadable or empty.
+  /// Throws DataError for a file that is missing, no regular file, unreadable or empty.
   explicit DataFile(std::filesystem::path path);
   ~DataFile();
   DataFile(const DataFile&) = delete;
@@ -31,9 +31,12 @@ class DataFile {
   [[nodiscard]] bool compressed() const { return compressed_; }
   /// Bytes on the disk.
   [[nodiscard]] uint64_t stored_bytes() const { return stored_bytes_; }
+  /// No more bytes than this can come: those on the disk, or what gzip could have packed into them.
+  [[nodiscard]] uint64_t most_bytes() const;
 
  private:
   struct Inflater;
+  void open_and_sniff();
   size_t read_stored(std::span<uint8_t> out);
 
   std::filesystem::path path_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <system_error>
 
@@ -24,7 +25,7 @@ Path find_embedded(const std::vector<Path>& candidates) {
     }
     tried += (tried.empty() ? "" : ", ") + (candidate / kEmbedded).string();
   }
-  throw DataError("the embedded data set is not found; looked for it in " + tried +
+  throw DataError("the embedded data set is not found; looked for it in " + (tried.empty() ? "no folder" : tried) +
                   ". Name one with --data, set MGTRAIN_DATA to the folder data/ of mgtrain's source tree, or fetch the "
                   "whole set with scripts/get_data.sh fashion-mnist");
 }
@@ -54,6 +55,11 @@ void use_other_set(const DataConfig& config, DatasetInfo& info) {
       other.width != info.width || other.num_classes > info.num_classes) {
     throw DataError("--val " + config.val + " is " + text(other) + "; expected as the training set: " + text(info));
   }
+  const bool named = other.class_names.front() != "0" && info.class_names.front() != "0";
+  if (named && !std::equal(other.class_names.begin(), other.class_names.end(), info.class_names.begin())) {
+    throw DataError("--val " + config.val + " names its classes otherwise than " + info.path.string() +
+                    "; expected the same names in the same order");
+  }
   info.val = other.val ? other.val : std::optional(other.train);
 }
 
@@ -62,7 +68,7 @@ void use_other_set(const DataConfig& config, DatasetInfo& info) {
 int64_t num_held_out(const std::string& percent, int64_t count) {
   double share = 0;
   std::from_chars(percent.data(), percent.data() + percent.size(), share);
-  const auto held = static_cast<int64_t>(static_cast<double>(count) * share / 100 + 0.5);
+  const int64_t held = std::llround(static_cast<double>(count) * share / 100);
   return std::clamp<int64_t>(held, 1, std::max<int64_t>(1, count - 1));
 }
 

@@ -19,6 +19,16 @@ class Faults {
     if (list_.size() < kMost) list_.push_back(fault);
     ++count_;
   }
+  /// What `step` gives, or an empty value after a DataError, which is a fault like others.
+  template <typename Step>
+  auto attempt(const Step& step) -> decltype(step()) {
+    try {
+      return step();
+    } catch (const DataError& error) {
+      add(error.what());
+    }
+    return decltype(step())();
+  }
   [[nodiscard]] const std::vector<std::string>& list() const { return list_; }
   [[nodiscard]] size_t count() const { return count_; }
 

@@ -32,13 +32,16 @@ std::optional<std::string> prefix_of(std::string name, const std::string& kind) 
 std::map<std::string, Path> files_of_kind(const Path& folder, const std::string& kind) {
   std::map<std::string, Path> files;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const Path& file = entry.path();
+  std::filesystem::directory_iterator entry(folder, error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    const Path& file = entry->path();
     const std::optional<std::string> prefix = prefix_of(file.filename().string(), kind);
-    if (!prefix || entry.is_directory()) continue;
+    std::error_code ignored;
+    if (!prefix || entry->is_directory(ignored)) continue;
     const auto [known, added] = files.emplace(*prefix, file);
     if (!added && file.extension() != ".gz") known->second = file;
   }
+  if (error) throw DataError(folder.string() + ": the folder cannot be read: " + error.message());
   return files;
 }
 
@@ -49,6 +52,15 @@ bool is_evaluation(const std::string& prefix) { return prefix.ends_with("t10k-")
 std::string set_of(const std::string& prefix) {
   const size_t end = prefix.find_last_of('-', prefix.size() - 2);
   return end == std::string::npos ? "" : prefix.substr(0, end + 1);
+}
+
+/// What else of IDX a magic number says.
+std::string idx_kind(uint32_t magic) {
+  if (magic == kLabelsMagic) return "; it holds labels: are the files of images and labels exchanged?";
+  if (magic == kImagesMagic) return "; it holds images: are the files of images and labels exchanged?";
+  if (magic >> 16 == 0 && (magic & 0xff) >= 1 && (magic & 0xff) <= 4)
+    return "; it is an IDX file of another type or number of dimensions";
+  return "; it is no IDX file, or its beginning is damaged: fetch it again";
 }
 
 std::optional<std::vector<uint8_t>> read_header(DataFile& file, size_t size, uint32_t magic, const std::string& kind,
@@ -67,7 +79,7 @@ std::optional<std::vector<uint8_t>> read_header(DataFile& file, size_t size, uin
   } else {
     const uint32_t seen = header.size() >= 4 ? big_endian(header) : 0;
     faults.add(file.path().string() + ": magic number " + std::to_string(seen) + ", expected " + std::to_string(magic) +
-               " (IDX " + kind + ")" + foreign);
+               " (IDX " + kind + ")" + (foreign.empty() ? idx_kind(seen) : foreign));
   }
   return std::nullopt;
 }
@@ -78,15 +90,16 @@ IdxParts find_idx(const Path& path) {
   std::error_code error;
   const bool folder_given = std::filesystem::is_directory(path, error);
   const Path folder = folder_given ? path : path.parent_path().empty() ? Path(".") : path.parent_path();
-  const std::map<std::string, Path> images = files_of_kind(folder, "images-idx3-ubyte"),
-                                    labels = files_of_kind(folder, "labels-idx1-ubyte");
   std::optional<std::string> wanted;
   if (!folder_given) {
     const std::string name = path.filename().string();
     std::optional<std::string> prefix = prefix_of(name, "images-idx3-ubyte");
     if (!prefix) prefix = prefix_of(name, "labels-idx1-ubyte");
-    if (prefix) wanted = set_of(*prefix);
+    if (!prefix) return {};
+    wanted = set_of(*prefix);
   }
+  const std::map<std::string, Path> images = files_of_kind(folder, "images-idx3-ubyte"),
+                                    labels = files_of_kind(folder, "labels-idx1-ubyte");
   IdxParts parts;
   const auto take = [&](std::optional<IdxFiles>& part, const std::string& prefix, const Path& file) {
     const auto partner = labels.find(prefix);
@@ -136,7 +149,15 @@ std::optional<IdxImagesHeader> read_idx_images_header(const Path& path, Faults& 
   if (!file.compressed() && file.stored_bytes() != wanted) {
     faults.add(path.string() + ": " + std::to_string(file.stored_bytes()) + " bytes; its header (" +
                std::to_string(images.count) + " images of " + std::to_string(images.height) + " x " +
-               std::to_string(images.width) + ") makes " + std::to_string(wanted));
+               std::to_string(images.width) + ") makes " + std::to_string(wanted) +
+               "; the file is cut or padded, fetch it again");
+    return std::nullopt;
+  }
+  if (wanted > file.most_bytes()) {
+    faults.add(path.string() + ": its header (" + std::to_string(images.count) + " images of " +
+               std::to_string(images.height) + " x " + std::to_string(images.width) + ") makes " +
+               std::to_string(wanted) + " bytes, more than " + std::to_string(file.stored_bytes()) +
+               " bytes of gzip data can hold; the file is damaged, fetch it again");
     return std::nullopt;
   }
   return images;
@@ -147,11 +168,13 @@ std::optional<std::vector<uint8_t>> read_idx_labels(const Path& path, Faults& fa
   const auto header = read_header(file, 8, kLabelsMagic, "labels", faults);
   if (!header) return std::nullopt;
   const uint64_t count = big_endian(std::span(*header).subspan(4));
-  std::vector<uint8_t> labels = file.read_up_to(count);
+  const uint64_t most = file.most_bytes() - 8;
+  std::vector<uint8_t> labels = file.read_up_to(std::min(count, most));
   const uint64_t behind = labels.size() == count ? file.count_rest(1 << 20) : 0;
   if (labels.size() != count || behind > 0 || count == 0) {
     faults.add(path.string() + ": its header says " + std::to_string(count) + " labels and " +
-               std::to_string(labels.size() + behind) + " follow; expected the same number, and at least one");
+               (behind > 0 ? "at least " : "") + std::to_string(labels.size() + behind) +
+               " follow; expected the same number, and at least one; the file is cut or padded, fetch it again");
     return std::nullopt;
   }
   return labels;
@@ -172,7 +195,7 @@ std::optional<std::vector<uint8_t>> read_idx_pixels(const Path& path, const IdxI
     faults.add(path.string() + ": its header (" + std::to_string(header->count) + " images of " +
                std::to_string(header->height) + " x " + std::to_string(header->width) + ") makes " +
                std::to_string(wanted) + " bytes of pixels, and there are " + (behind > 0 ? "at least " : "") +
-               std::to_string(pixels.size() + behind));
+               std::to_string(pixels.size() + behind) + "; the file is cut or padded, fetch it again");
     return std::nullopt;
   }
   return pixels;

@@ -21,7 +21,8 @@ struct IdxParts {
   std::optional<IdxFiles> train, val;
 };
 
-/// The parts in `path`: a folder, or one of the files (then those with the same prefix). Names as MNIST's
+/// The parts in `path`: a folder, or one of the files (then those with the same prefix; none for any other file). Names
+/// as MNIST's
 /// ("train-images-idx3-ubyte", "t10k-...", "test-...", with '.' for a '-', any prefix, with or without .gz). Throws
 /// DataError where a folder has several sets, or an images file without its labels.
 IdxParts find_idx(const std::filesystem::path& path);

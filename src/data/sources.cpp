@@ -87,8 +87,13 @@ LoadedData load_dataset(const DataConfig& config, const DatasetInfo& info, uint6
   Faults faults;
   if (info.format == "synthetic") {
     SyntheticShape shape = parse_synthetic(info.path.string());
+    shape.num_train = info.train.num_samples;
+    if (holds_out(config)) shape.num_train += info.val->num_samples;
     data.train = make_synthetic(shape, /*train=*/true, seed);
-    if (info.val && !holds_out(config)) data.val = make_synthetic(shape, /*train=*/false, seed);
+    if (info.val && !holds_out(config)) {
+      shape.num_val = info.val->num_samples;
+      data.val = make_synthetic(shape, /*train=*/false, seed);
+    }
   } else {
     if (info.train.num_samples > 0) data.train = load_part(config, info, info.train, faults);
     if (info.val && !holds_out(config)) data.val = load_part(config, info, *info.val, faults);
@@ -96,7 +101,15 @@ LoadedData load_dataset(const DataConfig& config, const DatasetInfo& info, uint6
   if (holds_out(config)) hold_out(config.val, seed, data.train, data.val);
   if (data.train.count() != info.train.num_samples || (info.val && data.val.count() != info.val->num_samples))
     throw DataError(info.path.string() + ": the data changed between their inspection and their loading");
+  for (const ImageSet* set : {&data.train, &data.val}) {
+    if (std::ranges::any_of(set->labels, [&](int32_t label) { return label < 0 || label >= info.num_classes; }))
+      throw DataError(info.path.string() + ": labels changed between their inspection and their loading");
+  }
   if (data.train.count() > 0) data.stats = statistics(data.train);
+  if (data.train.count() > 1 && std::ranges::all_of(data.stats.stddev, [](double d) { return d == 0; })) {
+    throw DataError(info.path.string() + ": every pixel of the " + std::to_string(data.train.count()) +
+                    " training images has the same value; there is nothing to learn: fetch the data again");
+  }
   data.fingerprint = fingerprint(data);
   return data;
 }

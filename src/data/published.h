@@ -1,0 +1,43 @@
+// What is known of data sets that everyone has: MNIST and Fashion-MNIST by the MD5 of their files. A flipped bit in raw
+// IDX shows in no size and no range; here it does.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/faults.h"
+
+namespace mgtrain {
+
+/// MD5 (RFC 1321) as 32 hex digits.
+class Md5 {
+ public:
+  void update(std::span<const uint8_t> bytes);
+  /// Of all bytes so far; no more may follow.
+  std::string finish();
+
+ private:
+  void block(const uint8_t* bytes);
+
+  uint32_t state_[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+  uint8_t buffer_[64] = {};
+  uint64_t length_ = 0;
+};
+
+struct PublishedSet {
+  std::string name;
+  std::vector<std::string> md5;  // of its files, unpacked
+};
+/// MNIST and Fashion-MNIST.
+const std::vector<PublishedSet>& published_sets();
+
+/// The name of the set that IDX files belong to; nothing if most of them are of none. A file that differs while at
+/// least half of them are as published is a fault. Reads the files, packed or not; throws DataError where they cannot
+/// be.
+std::string compare_with_published(const std::vector<std::filesystem::path>& files, Faults& faults,
+                                   const std::vector<PublishedSet>& sets = published_sets());
+
+}  // namespace mgtrain
