@@ -26,7 +26,7 @@ RestoredModel restore_model(const CommandLine& line, AppContext& context) {
   restored.input = read_dataset_json(restored.record.dataset_json, source);
 
   restored.model = std::make_shared<ResNet>(restored.spec);
-  restored.model->to(restored.float64 ? at::kDouble : at::kFloat);
+  convert_floating(*restored.model, restored.float64 ? at::kDouble : at::kFloat);
   NamedTensors tensors;
   for (const auto& item : restored.model->named_parameters()) tensors.emplace_back(item.key(), item.value());
   for (const auto& item : restored.model->named_buffers()) tensors.emplace_back(item.key(), item.value());
@@ -58,11 +58,7 @@ Inference infer_on(const RestoredModel& restored, const RunConfig& config, AppCo
   }
   // "auto" is channels-last, as in training.
   const bool channels_last = config.train.memory_format != "nchw";
-  if (channels_last) {
-    for (at::Tensor& parameter : restored.model->parameters()) {
-      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
+  if (channels_last) convert_to_channels_last(*restored.model);
   return {.strategy = make_strategy(restored.model, devices, channels_last, /*label_smoothing=*/0),
           .channels_last = channels_last};
 }

@@ -57,16 +57,27 @@ void initialize_weights(ResNet& model, uint64_t seed, bool zero_init_residual) {
   }
 }
 
+void convert_floating(torch::nn::Module& model, c10::ScalarType dtype) {
+  const torch::NoGradGuard no_gradients;
+  std::vector<at::Tensor> tensors = model.parameters();
+  for (const at::Tensor& buffer : model.buffers()) tensors.push_back(buffer);
+  for (at::Tensor& tensor : tensors) {
+    if (tensor.is_floating_point()) tensor.set_data(tensor.to(dtype));
+  }
+}
+
+void convert_to_channels_last(torch::nn::Module& model) {
+  for (at::Tensor& parameter : model.parameters()) {
+    if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
 std::shared_ptr<ResNet> make_model(const ResNetSpec& spec, const ModelConfig& config, uint64_t seed,
                                    c10::ScalarType dtype, bool channels_last) {
   auto model = std::make_shared<ResNet>(spec);
   initialize_weights(*model, seed, config.zero_init_residual);
-  model->to(dtype);
-  if (channels_last) {
-    for (at::Tensor& parameter : model->parameters()) {
-      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
+  convert_floating(*model, dtype);
+  if (channels_last) convert_to_channels_last(*model);
   return model;
 }
 

@@ -16,7 +16,12 @@ namespace mgtrain {
 /// uniform for the head) from a private generator seeded by `seed`: the global generator is not touched.
 void initialize_weights(ResNet& model, uint64_t seed, bool zero_init_residual);
 
-/// `channels_last`: 4-D parameters in channels-last strides. On the CPU.
+/// Floating tensors to `dtype`; counters stay whole numbers, which torch::nn::Module::to(dtype) would not leave them.
+void convert_floating(torch::nn::Module& model, c10::ScalarType dtype);
+/// 4-D parameters to channels-last strides.
+void convert_to_channels_last(torch::nn::Module& model);
+
+/// On the CPU.
 std::shared_ptr<ResNet> make_model(const ResNetSpec& spec, const ModelConfig& config, uint64_t seed,
                                    c10::ScalarType dtype, bool channels_last);
 
