@@ -85,18 +85,20 @@ std::string fingerprint(const LoadedData& data) {
 LoadedData load_dataset(const DataConfig& config, const DatasetInfo& info, uint64_t seed) {
   LoadedData data;
   Faults faults;
+  DatasetPart train = info.train;
+  if (holds_out(config)) train.num_samples += info.val->num_samples;  // it is shared below
+  const bool has_val = info.val && !holds_out(config);
   if (info.format == "synthetic") {
     SyntheticShape shape = parse_synthetic(info.path.string());
-    shape.num_train = info.train.num_samples;
-    if (holds_out(config)) shape.num_train += info.val->num_samples;
+    shape.num_train = train.num_samples;
     data.train = make_synthetic(shape, /*train=*/true, seed);
-    if (info.val && !holds_out(config)) {
+    if (has_val) {
       shape.num_val = info.val->num_samples;
       data.val = make_synthetic(shape, /*train=*/false, seed);
     }
   } else {
-    if (info.train.num_samples > 0) data.train = load_part(config, info, info.train, faults);
-    if (info.val && !holds_out(config)) data.val = load_part(config, info, *info.val, faults);
+    if (train.num_samples > 0) data.train = load_part(config, info, train, faults);
+    if (has_val) data.val = load_part(config, info, *info.val, faults);
   }
   if (holds_out(config)) hold_out(config.val, seed, data.train, data.val);
   if (data.train.count() != info.train.num_samples || (info.val && data.val.count() != info.val->num_samples))
