@@ -3,6 +3,7 @@
 #include <torch/optim/sgd.h>
 
 #include "data/epoch_order.h"
+#include "parallel/chunk_reference.h"
 #include "parallel/data_parallel.h"
 #include "parallel/small_net.h"
 #include "parallel/thread_count.h"
@@ -17,35 +18,6 @@ struct Case {
   bool channels_last;
   at::ScalarType dtype;
 };
-
-at::Tensor layout(const at::Tensor& images, bool channels_last) {
-  return channels_last ? images.contiguous(at::MemoryFormat::ChannelsLast) : images;
-}
-
-/// Forward on one intra-op thread, backward on one a chunk, replica 0's statistics.
-void reference_gradients(SmallNet& net, const Batch& batch, size_t replicas, bool channels_last) {
-  net.zero_grad();
-  std::vector<int64_t> shares = even_shares(batch.count(), static_cast<int64_t>(replicas));
-  std::erase(shares, 0);
-  const auto images = layout(batch.images, channels_last).split_with_sizes(shares);
-  const auto labels = batch.labels.split_with_sizes(shares);
-  at::Tensor loss;
-  {
-    const ThreadCountGuard one(1);
-    std::vector<at::Tensor> statistics;
-    for (size_t i = 0; i < shares.size(); ++i) {
-      const at::Tensor part =
-          at::cross_entropy_loss(net.forward(images[i]), labels[i], {}, at::Reduction::Sum) / batch.count();
-      loss = loss.defined() ? loss + part : part;
-      if (i == 0)
-        for (const at::Tensor& buffer : net.buffers()) statistics.push_back(buffer.clone());
-    }
-    const auto buffers = net.buffers();
-    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].variable_data().copy_(statistics[i]);
-  }
-  const ThreadCountGuard threads(static_cast<int>(replicas));
-  loss.backward();
-}
 
 struct Pair {
   std::shared_ptr<SmallNet> model, reference;

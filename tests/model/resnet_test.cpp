@@ -1,0 +1,61 @@
+#include "model/resnet.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "model/make_model.h"
+#include "support/catch.h"
+
+using namespace mgtrain;
+
+TEST_CASE("parameter counts are torchvision's", "[model]") {
+  for (const auto& [name, count] : {std::pair{"resnet18", 11689512},
+                                    {"resnet34", 21797672},
+                                    {"resnet50", 25557032},
+                                    {"resnet101", 44549160},
+                                    {"resnet152", 60192808}}) {
+    const ResNet model(make_resnet_spec(name, 64, "imagenet", 3, 224, 224, 1000));
+    int64_t elements = 0;
+    for (const at::Tensor& parameter : model.parameters()) elements += parameter.numel();
+    CHECK(elements == count);
+    CHECK(model.spec().num_parameters() == count);
+  }
+}
+
+TEST_CASE("each unit gives the shape that its description says, and they make the whole", "[model]") {
+  const torch::NoGradGuard no_gradients;
+  for (const auto& [name, stem] : {std::pair{"resnet18", "cifar"}, {"resnet18", "imagenet"}, {"resnet50", "cifar"}}) {
+    const ResNetSpec spec = make_resnet_spec(name, 8, stem, 1, 40, 33, 7);
+    const auto model = make_model(spec, {}, 1, at::kDouble, false);
+    model->eval();
+    const at::Tensor images = torch::randn({2, 1, 40, 33}, at::kDouble);
+    const at::Tensor whole = model->forward(images);
+    at::Tensor x = images;
+    for (size_t unit = 0; unit < spec.units.size(); ++unit) {
+      x = model->forward_units(x, unit, unit + 1);
+      const UnitSpec& described = spec.units[unit];
+      INFO(name << " " << described.name);
+      if (described.kind == UnitSpec::Kind::kHead) {
+        CHECK(x.sizes() == at::IntArrayRef({2, 7}));
+      } else {
+        CHECK(x.sizes() == at::IntArrayRef({2, described.out_channels, described.out_height, described.out_width}));
+      }
+      const at::Tensor rest = model->forward_units(x, unit + 1, spec.units.size());
+      CHECK(torch::equal(rest, whole));
+    }
+    CHECK(torch::equal(x, whole));
+    CHECK_THROWS_AS(model->forward_units(images, 2, 1), std::logic_error);
+    CHECK_THROWS_AS(model->forward_units(images, 0, spec.units.size() + 1), std::logic_error);
+  }
+}
+
+TEST_CASE("building and initialising a model draws nothing from the global generator", "[model]") {
+  const ResNetSpec spec = make_resnet_spec("resnet18", 8, "cifar", 3, 32, 32, 10);
+  torch::manual_seed(5);
+  const at::Tensor expected = torch::randn({3});
+  torch::manual_seed(5);
+  const ResNet built(spec);
+  make_model(spec, {}, 9, at::kFloat, true);
+  CHECK(torch::equal(torch::randn({3}), expected));
+}
