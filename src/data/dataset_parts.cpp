@@ -157,9 +157,10 @@ void check_labels(const IdxFiles& files, int64_t num_classes, Faults& faults) {
 void check_no_class_is_skipped(const IdxFiles& files, int64_t num_classes, Faults& faults) {
   constexpr int64_t kEnoughPerClass = 20;
   const std::vector<uint8_t> labels = labels_again(files);
-  if (static_cast<int64_t>(labels.size()) < kEnoughPerClass * num_classes) return;
   std::vector<int64_t> counts(static_cast<size_t>(num_classes), 0);
   for (const uint8_t label : labels) ++counts[label];
+  const auto occurring = std::ranges::count_if(counts, [](int64_t count) { return count > 0; });
+  if (static_cast<int64_t>(labels.size()) < kEnoughPerClass * occurring) return;
   const auto skipped = std::find(counts.begin() + 1, counts.end(), 0);
   if (skipped == counts.end()) return;
   const auto next = std::find_if(skipped, counts.end(), [](int64_t count) { return count > 0; });
