@@ -113,6 +113,7 @@ const std::vector<PublishedSet>& published_sets() {
 std::string compare_with_published(const std::vector<std::filesystem::path>& files, Faults& faults,
                                    const std::vector<PublishedSet>& sets) {
   std::vector<std::string> sums;
+  sums.reserve(files.size());
   for (const auto& file : files) sums.push_back(md5_of(file));
   for (const PublishedSet& set : sets) {
     const auto known = [&](const std::string& sum) { return std::ranges::find(set.md5, sum) != set.md5.end(); };
