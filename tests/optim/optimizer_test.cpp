@@ -73,6 +73,81 @@ TEST_CASE("one update of SGD is what its formula says", "[optim]") {
   CHECK(optimizer.state()[0].second.item<double>() == Approx(1.2).epsilon(1e-14));
 }
 
+TEST_CASE("a second update of SGD adds to the momentum, and takes the learning rate of its own step", "[optim]") {
+  OptimConfig config = config_of("sgd");
+  config.momentum = 0.5;
+  config.nesterov = false;
+  config.weight_decay = 0;
+  NamedTensors parameters{{"w", torch::tensor({2.0}, torch::kDouble).set_requires_grad(true)}};
+  Optimizer optimizer(config, parameters);
+  at::Tensor& w = parameters[0].second;
+  w.mutable_grad() = torch::tensor({1.0}, torch::kDouble);
+  optimizer.step(0.5, {});
+  w.mutable_grad() = torch::tensor({3.0}, torch::kDouble);
+  optimizer.step(0.25, {});
+  // Momentum 1, then 0.5 * 1 + 3.
+  CHECK(w.item<double>() == Approx(2 - 0.5 * 1 - 0.25 * 3.5).epsilon(1e-14));
+  CHECK(optimizer.state()[0].second.item<double>() == Approx(3.5).epsilon(1e-14));
+}
+
+TEST_CASE("SGD without momentum leaves none behind, whether Nesterov is asked for or not", "[optim]") {
+  for (const bool nesterov : {false, true}) {
+    OptimConfig config = config_of("sgd");
+    config.momentum = 0;
+    config.nesterov = nesterov;
+    config.weight_decay = 0.1;
+    NamedTensors parameters{{"w", torch::tensor({2.0}, torch::kDouble).set_requires_grad(true)}};
+    Optimizer optimizer(config, parameters);
+    at::Tensor& w = parameters[0].second;
+    w.mutable_grad() = torch::tensor({1.0}, torch::kDouble);
+    optimizer.step(0.5, {});
+    CHECK(w.item<double>() == Approx(2 - 0.5 * 1.2).epsilon(1e-14));
+    CHECK(optimizer.state()[0].second.item<double>() == 0);
+  }
+}
+
+TEST_CASE("the first update of Adam and AdamW is what their formulas say", "[optim]") {
+  for (const char* name : {"adam", "adamw"}) {
+    OptimConfig config = config_of(name);
+    config.beta1 = 0.8;
+    config.beta2 = 0.9;
+    config.eps = 0.5;
+    config.weight_decay = 0.1;
+    NamedTensors parameters{{"w", torch::tensor({2.0}, torch::kDouble).set_requires_grad(true)}};
+    Optimizer optimizer(config, parameters);
+    at::Tensor& w = parameters[0].second;
+    w.mutable_grad() = torch::tensor({3.0}, torch::kDouble);
+    optimizer.step(0.5, {});
+    // The bias corrections undo the betas, so the step is rate * g / (|g| + eps). Adam adds the decay to the gradient,
+    // AdamW takes it from the weight.
+    const bool decoupled = config.optimizer == "adamw";
+    const double g = decoupled ? 3 : 3 + 0.1 * 2, decayed = decoupled ? 2 * (1 - 0.5 * 0.1) : 2;
+    CHECK(w.item<double>() == Approx(decayed - 0.5 * g / (g + 0.5)).epsilon(1e-14));
+    const NamedTensors state = optimizer.state();
+    REQUIRE(state.size() == 3);
+    CHECK(state[0].first == "exp_avg.w");
+    CHECK(state[0].second.item<double>() == Approx(0.2 * g).epsilon(1e-14));
+    CHECK(state[1].first == "exp_avg_sq.w");
+    CHECK(state[1].second.item<double>() == Approx(0.1 * g * g).epsilon(1e-14));
+    CHECK(state[2].second.item<float>() == 1);
+  }
+}
+
+TEST_CASE("any found_inf but 0 cancels, also the very first update", "[optim]") {
+  for (const char* name : kAll) {
+    for (const float found : {1.0F, 3.0F, std::numeric_limits<float>::quiet_NaN()}) {
+      NamedTensors parameters = parameters_of(7);
+      const NamedTensors before = copy_of(parameters);
+      Optimizer optimizer(config_of(name), parameters);
+      set_gradients(parameters, 0);
+      parameters[1].second.mutable_grad().fill_(std::numeric_limits<float>::quiet_NaN());
+      optimizer.step(0.1, torch::full({1}, found));
+      CHECK(equal(copy_of(parameters), before));
+      for (const auto& [key, tensor] : optimizer.state()) CHECK(tensor.eq(0).all().item<bool>());
+    }
+  }
+}
+
 TEST_CASE("an update that found_inf cancels moves no weight and no state", "[optim]") {
   for (const char* name : kAll) {
     NamedTensors parameters = parameters_of(1);
@@ -137,6 +212,13 @@ TEST_CASE("a state that does not fit is refused by name, and nothing is loaded",
   NamedTensors extra = state;
   extra.emplace_back("exp_avg.fc.weight", torch::zeros({2}));
   CHECK(refusal(optimizer, extra).find("exp_avg.fc.weight") != std::string::npos);
+  NamedTensors type = state;
+  type[0].second = type[0].second.to(torch::kDouble);
+  CHECK(refusal(optimizer, type).find(type[0].first + " has another type") != std::string::npos);
+  NamedTensors renamed = state;
+  renamed[0].first = "exp_avg.conv9.weight";
+  CHECK(refusal(optimizer, renamed).find(state[0].first + " is missing") != std::string::npos);
+  CHECK(refusal(optimizer, renamed).find("exp_avg.conv9.weight is not of this optimizer") != std::string::npos);
   Optimizer sgd(config_of("sgd"), parameters);
   CHECK(refusal(sgd, state).find("momentum.conv.weight is missing") != std::string::npos);
   CHECK(equal(copy_of(optimizer.state()), before));
