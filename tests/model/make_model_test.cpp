@@ -71,6 +71,22 @@ TEST_CASE("zero_init_residual starts each block with the shortcut alone", "[mode
   CHECK(parameters["layer2.0.downsample.1.weight"].eq(1).all().item<bool>());
 }
 
+TEST_CASE("zero_init_residual zeroes the third norm of a bottleneck, and no norm unless asked for", "[model]") {
+  const ResNetSpec deep = make_resnet_spec("resnet50", 8, "cifar", 3, 32, 32, 10);
+  for (const bool zero : {true, false}) {
+    const auto model = make_model(deep, {.zero_init_residual = zero}, 1, at::kFloat, false);
+    size_t zeros = 0;
+    for (const auto& item : model->named_parameters()) {
+      if (!item.key().ends_with("weight") || item.value().dim() != 1) continue;
+      INFO(item.key());
+      const bool last = item.key().ends_with("bn3.weight");
+      CHECK(item.value().eq(zero && last ? 0 : 1).all().item<bool>());
+      zeros += item.value().eq(0).all().item<bool>() ? 1 : 0;
+    }
+    CHECK(zeros == (zero ? 16 : 0));  // 3 + 4 + 6 + 3 blocks
+  }
+}
+
 TEST_CASE("freezing takes whole components of a name", "[model]") {
   const auto model = make_model(spec(), {}, 1, at::kFloat, false);
   freeze_parameters(*model, {});
@@ -78,8 +94,11 @@ TEST_CASE("freezing takes whole components of a name", "[model]") {
   freeze_parameters(*model, {"conv1", "layer1", "layer2.0.bn1.weight"});
   CHECK(num_frozen(*model) == 1 + 12 + 1);  // layer1: two blocks of two convolutions and two norms
   CHECK(model->named_parameters()["bn1.weight"].requires_grad());
-  CHECK(freeze_problem({"layer"}).find("layer") != std::string::npos);
-  CHECK(freeze_problem({"layer11"}).find("layer1") != std::string::npos);
+  for (const char* mistyped : {"layer", "layer11", "layer1.0.conv1.weights", "conv1."}) {
+    INFO(mistyped);
+    CHECK(freeze_problem({mistyped}).find("\"" + std::string(mistyped) + "\"; did you mean ") != std::string::npos);
+  }
+  CHECK(freeze_problem({"layer1.0.conv1.weights"}).ends_with("did you mean layer1.0.conv1.weight?"));
   CHECK(freeze_problem({"conv1", "bn1", "layer1", "layer2", "layer3", "layer4", "fc"}).find("nothing is left") !=
         std::string::npos);
 }

@@ -1,6 +1,5 @@
 #include "model/resnet.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 

@@ -2,11 +2,9 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
-#include "data/epoch_order.h"
 #include "parallel/chunk_reference.h"
 #include "parallel/data_parallel.h"
 #include "parallel/small_net.h"
-#include "parallel/thread_count.h"
 #include "support/catch.h"
 
 namespace mgtrain::test {
@@ -105,51 +103,6 @@ TEST_CASE("three and four replicas' fp32 gradients of one step equal the chunks 
   }
 }
 
-namespace {
-
-/// The book chapter's form: every device keeps a copy with an optimizer of its own; gradients are averaged on the
-/// primary, sent back, and each copy updates itself.
-class SelfUpdatingCopies {
- public:
-  using OptimizerFactory = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
-
-  SelfUpdatingCopies(size_t count, const SmallNetOptions& options, const OptimizerFactory& make_optimizer) {
-    for (size_t i = 0; i < count; ++i) {
-      copies.push_back(make_net(options));
-      optimizers_.push_back(make_optimizer(copies.back()->parameters()));
-    }
-  }
-
-  void step(const Batch& batch) {
-    const auto shares = even_shares(batch.count(), static_cast<int64_t>(copies.size()));
-    const auto images = batch.images.split_with_sizes(shares);
-    const auto labels = batch.labels.split_with_sizes(shares);
-    for (size_t i = 0; i < copies.size(); ++i) {
-      copies[i]->zero_grad();
-      at::Tensor loss;
-      {
-        const ThreadCountGuard one(1);
-        loss = at::cross_entropy_loss(copies[i]->forward(images[i]), labels[i], {}, at::Reduction::Sum) / batch.count();
-      }
-      const ThreadCountGuard threads(static_cast<int>(copies.size()));
-      loss.backward();
-    }
-    for (size_t p = 0; p < copies[0]->parameters().size(); ++p) {
-      at::Tensor average = torch::zeros_like(copies[0]->parameters()[p]);
-      for (const auto& copy : copies) average += copy->parameters()[p].grad();
-      for (const auto& copy : copies) copy->parameters()[p].mutable_grad() = average.clone();
-    }
-    for (const auto& optimizer : optimizers_) optimizer->step();
-  }
-
-  std::vector<std::shared_ptr<SmallNet>> copies;
-
- private:
-  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
-};
-
-}  // namespace
-
 TEST_CASE("updating every copy by itself and updating the primary, then copying, give the same bits", "[parallel]") {
   const std::string kind = GENERATE("sgd", "adam");
   CAPTURE(kind);
@@ -160,7 +113,10 @@ TEST_CASE("updating every copy by itself and updating the primary, then copying,
     return std::make_unique<torch::optim::Adam>(std::move(parameters), torch::optim::AdamOptions(1e-2));
   };
   const SmallNetOptions options;
-  SelfUpdatingCopies chapter(2, options, make_optimizer);
+  SelfUpdatingCopies chapter({make_net(options), make_net(options)}, [&](Classifier& copy) {
+    const std::shared_ptr<torch::optim::Optimizer> optimizer = make_optimizer(copy.parameters());
+    return [optimizer] { optimizer->step(); };
+  });
   const auto model = make_net(options);
   const auto card = make_data_parallel(model, twin_of(options), cpu_replicas(2));
   const auto optimizer = make_optimizer(model->parameters());

@@ -1,6 +1,4 @@
 // The network that is trained, with the optimizers that train it: N replicas equal the N chunks run in turn.
-#include <numeric>
-
 #include "model/make_model.h"
 #include "optim/optimizer.h"
 #include "parallel/chunk_reference.h"
@@ -30,7 +28,7 @@ Batch images_16(int64_t count, uint64_t seed, at::ScalarType dtype) {
   return batch;
 }
 
-NamedTensors parameters_of(ResNet& model) {
+NamedTensors parameters_of(Classifier& model) {
   NamedTensors parameters;
   for (const auto& item : model.named_parameters()) parameters.emplace_back(item.key(), item.value());
   return parameters;
@@ -41,11 +39,16 @@ struct Pair {
   std::unique_ptr<Strategy> strategy;
 };
 
+OptimConfig optim_config(const std::string& optimizer) {
+  OptimConfig config;
+  config.optimizer = optimizer;
+  return config;
+}
+
 Pair train_both(const Case& c, int steps) {
   Pair pair{.model = make_resnet(c), .reference = make_resnet(c)};
   pair.strategy = make_data_parallel(pair.model, cpu_replicas(c.replicas, c.channels_last));
-  OptimConfig config;
-  config.optimizer = c.optimizer;
+  const OptimConfig config = optim_config(c.optimizer);
   Optimizer optimizer(config, pair.strategy->trainable_parameters()), reference(config, parameters_of(*pair.reference));
   for (int i = 0; i < steps; ++i) {
     const Batch batch = images_16(c.batch, static_cast<uint64_t>(i), c.dtype);
@@ -73,7 +76,12 @@ TEST_CASE("ResNet18 on two CPU replicas leaves the bits of the two chunks run in
                                5);
   const auto expected = make_single_device(pair.reference, cpu_replicas(1))->full_state();
   const auto actual = pair.strategy->full_state();
-  REQUIRE(actual.size() == 122);
+  REQUIRE(actual.size() == 122);  // 62 parameters, 60 buffers
+  const auto start = make_resnet({.width = pair.model->spec().width, .dtype = at::kFloat})->named_parameters();
+  for (const auto& item : start) {
+    INFO(item.key());
+    CHECK(relative_difference(pair.model->named_parameters()[item.key()], item.value()) > 1e-3);  // it has trained
+  }
   for (size_t i = 0; i < actual.size(); ++i) {
     INFO(actual[i].first);
     CHECK(actual[i].first == expected[i].first);
@@ -110,6 +118,40 @@ TEST_CASE("ResNet18 on three and four replicas: to 1e-11 in fp64 after 5 steps, 
   for (const auto& item : gradients) {
     INFO(item.key());
     CHECK(relative_difference(item.value().grad(), wanted[item.key()].grad()) < 1e-3);
+  }
+}
+
+TEST_CASE("copies of ResNet18 that update themselves leave the bits of updating the primary and copying",
+          "[parallel]") {
+  const std::string kind = GENERATE("sgd", "adam");
+  const bool channels_last = GENERATE(false, true);
+  CAPTURE(kind, channels_last);
+  const Case c{.width = channels_last ? 16 : 8, .channels_last = channels_last, .dtype = at::kFloat};
+  const OptimConfig config = optim_config(kind);
+  SelfUpdatingCopies chapter({make_resnet(c), make_resnet(c)}, [&](Classifier& copy) {
+    const auto optimizer = std::make_shared<Optimizer>(config, parameters_of(copy));
+    return [optimizer] { optimizer->step(0.05, {}); };
+  });
+  const auto model = make_resnet(c);
+  const auto strategy = make_data_parallel(model, cpu_replicas(2, channels_last));
+  Optimizer optimizer(config, strategy->trainable_parameters());
+  for (uint64_t i = 0; i < 5; ++i) {
+    const Batch batch = images_16(13, i, c.dtype);
+    chapter.step(batch, channels_last);
+    step(*strategy, batch);
+    optimizer.step(0.05, {});
+  }
+  for (const auto& copy : chapter.copies) {
+    const auto expected = copy->named_parameters();
+    for (const auto& item : model->named_parameters()) {
+      INFO(item.key());
+      CHECK(at::equal(item.value(), expected[item.key()]));
+    }
+  }
+  const auto statistics = chapter.copies[0]->named_buffers();
+  for (const auto& item : model->named_buffers()) {
+    INFO(item.key());
+    CHECK(at::equal(item.value(), statistics[item.key()]));
   }
 }
 
