@@ -26,7 +26,8 @@ else()
   install(TARGETS mgtrain RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-install(DIRECTORY data/ DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain PATTERN fixtures EXCLUDE PATTERN README.md EXCLUDE)
+# The embedded set, not what get_data.sh has brought.
+install(DIRECTORY data/fashion-mnist-subset DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain)
 install(FILES data/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain RENAME DATA.md OPTIONAL)
 install(DIRECTORY configs docs DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain)

@@ -3,11 +3,20 @@
 
 #include "app/commands.h"
 #include "app/decide.h"
+#include "data/sources.h"
 
 namespace mgtrain {
 
 ExitCode run_plan(const CommandLine& line, AppContext& context) {
   const Decision decision = decide(line, context);
+  // A fault in the data behind their headers would end a run before its first step, so plan ends with it too.
+  if (decision.dataset.format != "synthetic") {
+    const LoadedData data = load_dataset(decision.config.values().data, decision.dataset, decision.plan.seed);
+    if (decision.place.record) {
+      check_resume(*decision.place.record, decision.config.values(), decision.plan, line.resume_changes_allow,
+                   data.fingerprint);
+    }
+  }
   for (const std::string& warning : decision.warnings) context.log.warning(warning);
   for (const std::string& note : decision.notes) context.log.info(note);
   if (line.json) {

@@ -1,5 +1,6 @@
 // Every failure: its exit code, a message that names what and where, and nothing lost.
 #include <csignal>
+#include <cstdlib>
 
 #include "end_to_end/scene.h"
 #include "support/catch.h"
@@ -73,6 +74,15 @@ TEST_CASE("damaged data are exit 3 and name file and value", "[end_to_end]") {
   const auto labels = scene.folder() / "data" / "train-labels-idx1-ubyte";
   std::filesystem::resize_file(labels, 50);
   check_failure(scene.train("a"), 3, {"train-labels-idx1-ubyte", "100"});
+
+  // Behind a sound header: told by plan as well.
+  write_tiny_data(scene.folder() / "data", 100, 42);
+  REQUIRE(std::system(("gzip -k " + (scene.folder() / "data" / "*-ubyte").string() + " && rm " +
+                       (scene.folder() / "data" / "*-ubyte").string())
+                          .c_str()) == 0);
+  std::filesystem::resize_file(scene.folder() / "data" / "train-images-idx3-ubyte.gz", 5000);
+  check_failure(scene.train("b"), 3, {"train-images-idx3-ubyte.gz", "gzip"});
+  check_failure(scene.mgtrain({"plan", "--data", "data"}), 3, {"train-images-idx3-ubyte.gz", "gzip"});
 }
 
 TEST_CASE("a loss that is not finite is exit 6; the checkpoints before it stay", "[end_to_end]") {
