@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string>
 
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "model/make_model.h"
 #include "optim/clip.h"
@@ -59,6 +60,7 @@ class StepBench {
 }  // namespace
 
 int main(int argc, char** argv) {
+  tune_allocator();  // as the program does
   if (argc != 6) {
     std::cerr << "usage: step_bench WIDTH BATCH THREADS nchw|nhwc STEPS\n";
     return 2;

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "app/commands.h"
+#include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/files.h"
@@ -114,6 +115,7 @@ std::string_view first_line(std::string_view text) { return text.substr(0, text.
 int main(int argc, char** argv) {
   using mgtrain::ExitCode;
   using mgtrain::report;
+  mgtrain::tune_allocator();
   try {
     // GPU numbers are those of nvidia-smi. Read by the driver at the first CUDA call, which is still to come.
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);

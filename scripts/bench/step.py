@@ -80,8 +80,8 @@ class Side:
 
 
 def compare(args: argparse.Namespace, width: int, layout: str, threads: int) -> float:
-    # About a second a turn.
-    steps = max(1, round(40 * threads * (16 / width) ** 1.6))
+    # Two seconds a turn or so.
+    steps = max(2, round(10 * threads * (16 / width) ** 1.6))
     case = [width, args.batch, threads, layout, steps]
     program = args.build / "bench" / "step_bench"
     ours, theirs = Side([program, *case]), Side([ROOT / ".venv" / "bin" / "python", __file__, "--peer", *case])
