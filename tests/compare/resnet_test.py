@@ -2,8 +2,9 @@
 
 With the same weights and images: loss, logits (training and evaluation), every gradient and the running statistics after
 the step. Differences are relative to each tensor's largest value. fp64: 1e-10. fp32: loss, logits and statistics 1e-5,
-gradients 1e-3, which the order of summation alone can make (3e-5 to 3e-4 measured). Initial weights are compared by
-distribution.
+gradients 1e-3. Both sides must run on the same number of threads, as they do by default: then they were equal bit for
+bit. With one thread against two, fp32 parted by 2e-5 and its gradients by 5e-2 (ResNet50, ImageNet stem, where the last
+norms see 16 values a channel). Initial weights are compared by distribution.
 """
 
 import json
@@ -124,8 +125,8 @@ def main():
             for layout in ("nchw", "nhwc"):
                 compare_step(sample, "resnet18", "imagenet", 64, 1000, dtype, layout, folder)
                 compare_step(sample, "resnet18", "cifar", 32, 10, dtype, layout, folder)
-                compare_step(sample, "resnet50", "imagenet", 64, 1000, dtype, layout, folder)
-                compare_step(sample, "resnet50", "cifar", 32, 10, dtype, layout, folder)
+            compare_step(sample, "resnet50", "imagenet", 64, 1000, dtype, "nchw", folder)
+            compare_step(sample, "resnet50", "cifar", 32, 10, dtype, "nhwc", folder)
         compare_initial_weights(sample, "resnet18", folder)
         compare_initial_weights(sample, "resnet50", folder)
 

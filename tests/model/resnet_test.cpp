@@ -25,10 +25,10 @@ TEST_CASE("parameter counts are torchvision's", "[model]") {
 TEST_CASE("each unit gives the shape that its description says, and they make the whole", "[model]") {
   const torch::NoGradGuard no_gradients;
   for (const auto& [name, stem] : {std::pair{"resnet18", "cifar"}, {"resnet18", "imagenet"}, {"resnet50", "cifar"}}) {
-    const ResNetSpec spec = make_resnet_spec(name, 8, stem, 1, 40, 33, 7);
+    const ResNetSpec spec = make_resnet_spec(name, 4, stem, 1, 24, 17, 7);
     const auto model = make_model(spec, {}, 1, at::kDouble, false);
     model->eval();
-    const at::Tensor images = torch::randn({2, 1, 40, 33}, at::kDouble);
+    const at::Tensor images = torch::randn({2, 1, 24, 17}, at::kDouble);
     const at::Tensor whole = model->forward(images);
     at::Tensor x = images;
     for (size_t unit = 0; unit < spec.units.size(); ++unit) {
