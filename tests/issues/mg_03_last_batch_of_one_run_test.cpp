@@ -11,9 +11,10 @@ namespace {
 void write_small_images(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   for (const char* part : {"train", "t10k"}) {
-    std::string labels;
+    std::string labels, pixels;
     for (int i = 0; i < 65; ++i) labels += static_cast<char>(i % 4);
-    write_idx(folder / (std::string(part) + "-images-idx3-ubyte"), {65, 8, 8}, std::string(65 * 64, '\x40'));
+    for (int i = 0; i < 65 * 64; ++i) pixels += static_cast<char>(i % 251);
+    write_idx(folder / (std::string(part) + "-images-idx3-ubyte"), {65, 8, 8}, pixels);
     write_idx(folder / (std::string(part) + "-labels-idx1-ubyte"), {65}, labels);
   }
 }
