@@ -73,7 +73,7 @@ debian_packages() {
   command -v ninja >/dev/null || echo ninja-build
   command -v pkg-config >/dev/null || echo pkg-config
   [ -x .venv/bin/python ] || find_python || echo python3-venv
-  local libraries=(libcli11-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev libpng-dev libxxhash-dev)
+  local libraries=(libcli11-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev libpng-dev libxxhash-dev libssl-dev)
   [ "$wanted_set" = run ] || libraries+=(catch2)
   local installed
   installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' "${libraries[@]}" 2>/dev/null | sed -n 's/^ii *//p') || true # a package never heard of

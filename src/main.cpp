@@ -7,12 +7,12 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "app/commands.h"
+#include "app/failure.h"
 #include "base/allocator.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -100,20 +100,16 @@ ExitCode run(int argc, char** argv) {
   return code;
 }
 
-/// One message; of what other libraries throw the first line, as LibTorch appends its call stack.
 int report(ExitCode code, std::string_view message) {
   std::cout.flush();
   std::cerr << "mgtrain: error: " << message << std::endl;
   return static_cast<int>(code);
 }
 
-std::string_view first_line(std::string_view text) { return text.substr(0, text.find('\n')); }
-
 }  // namespace
 }  // namespace mgtrain
 
 int main(int argc, char** argv) {
-  using mgtrain::ExitCode;
   using mgtrain::report;
   mgtrain::tune_allocator();
   try {
@@ -121,18 +117,8 @@ int main(int argc, char** argv) {
     setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 0);
     mgtrain::install_signal_handlers();
     return static_cast<int>(mgtrain::run(argc, argv));
-  } catch (const mgtrain::Error& error) {
-    return report(error.code(), error.what());
-  } catch (const mgtrain::FileError& error) {
-    return report(ExitCode::kOutput, error.what());
-  } catch (const std::filesystem::filesystem_error& error) {
-    return report(ExitCode::kOutput, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ExitCode::kOutOfMemory, "out of host memory; a smaller --batch or --workers needs less");
-  } catch (const std::exception& error) {
-    return report(ExitCode::kBug, std::string("a bug in mgtrain, please report it with this command and message: ") +
-                                      std::string(mgtrain::first_line(error.what())));
   } catch (...) {
-    return report(ExitCode::kBug, "a bug in mgtrain, please report it with this command (unknown exception)");
+    const mgtrain::Failure failure = mgtrain::describe_failure(std::current_exception());
+    return report(failure.code, failure.message);
   }
 }

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "data/decode_png.h"
 #include "data/idx.h"
+#include "observe/evaluation.h"
 #include "observe/number_text.h"
 
 namespace mgtrain {
@@ -108,26 +109,21 @@ Batch batch_of(std::span<const Item> items, const RestoredModel& restored, bool 
   return batch;
 }
 
-std::string class_name(const RestoredModel& restored, int64_t index) {
-  const auto position = static_cast<size_t>(index);
-  return position < restored.record.class_names.size() ? restored.record.class_names[position]
-                                                       : "class " + std::to_string(index);
-}
-
 void print(const Item& item, const RestoredModel& restored, const float* probabilities, const int64_t* classes,
            int64_t count, bool json, std::ostream& out) {
   if (json) {
     nlohmann::ordered_json line = {{"item", item.name}, {"predictions", nlohmann::ordered_json::array()}};
     for (int64_t k = 0; k < count; ++k) {
-      line["predictions"].push_back(
-          {{"class", classes[k]}, {"name", class_name(restored, classes[k])}, {"probability", probabilities[k]}});
+      line["predictions"].push_back({{"class", classes[k]},
+                                     {"name", class_name(restored.record.class_names, static_cast<size_t>(classes[k]))},
+                                     {"probability", probabilities[k]}});
     }
     out << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << '\n';
     return;
   }
   out << item.name << ':';
   for (int64_t k = 0; k < count; ++k) {
-    out << (k > 0 ? ", " : " ") << class_name(restored, classes[k]) << ' '
+    out << (k > 0 ? ", " : " ") << class_name(restored.record.class_names, static_cast<size_t>(classes[k])) << ' '
         << fixed_text(static_cast<double>(probabilities[k]), 4);
   }
   out << '\n';

@@ -9,6 +9,7 @@
 #include "devices/inventory.h"
 #include "devices/selection.h"
 #include "model/make_model.h"
+#include "plan/run_plan.h"
 
 namespace mgtrain {
 
@@ -27,10 +28,8 @@ RestoredModel restore_model(const CommandLine& line, AppContext& context) {
 
   restored.model = std::make_shared<ResNet>(restored.spec);
   convert_floating(*restored.model, restored.float64 ? at::kDouble : at::kFloat);
-  NamedTensors tensors;
-  for (const auto& item : restored.model->named_parameters()) tensors.emplace_back(item.key(), item.value());
-  for (const auto& item : restored.model->named_buffers()) tensors.emplace_back(item.key(), item.value());
-  load_strictly(read_model(context.files, restored.checkpoint), tensors, source + "/model.safetensors");
+  load_strictly(read_model(context.files, restored.checkpoint), state_tensors(*restored.model),
+                source + "/model.safetensors");
   context.log.info("using " + source + " (step " + std::to_string(restored.record.state.step) + ")");
   return restored;
 }
@@ -45,21 +44,14 @@ CheckedConfig config_over(const RunConfig& base, const CommandLine& line, AppCon
 }
 
 Inference infer_on(const RestoredModel& restored, const RunConfig& config, AppContext& context) {
-  const Selection selection = select_devices(config.devices, probe_inventory());
+  Selection selection = select_devices(config.devices, probe_inventory());
+  keep_one_device_if_asked(config, selection);
   for (const std::string& warning : selection.warnings) context.log.warning(warning);
   for (const std::string& note : selection.notes) context.log.info(note);
-  std::vector<Device> devices = selection.devices;
-  if (config.parallel.strategy == "single" && devices.size() > 1) {
-    if (config.devices.gpus != "auto") {
-      throw ConfigError("--strategy single uses one device, and --gpus " + selection.requested + " is " +
-                        std::to_string(devices.size()) + "; name one (`0,`), or use --strategy dp");
-    }
-    devices.resize(1);
-  }
   // "auto" is channels-last, as in training.
   const bool channels_last = config.train.memory_format != "nchw";
   if (channels_last) convert_to_channels_last(*restored.model);
-  return {.strategy = make_strategy(restored.model, devices, channels_last, /*label_smoothing=*/0),
+  return {.strategy = make_strategy(restored.model, selection.devices, channels_last, /*label_smoothing=*/0),
           .channels_last = channels_last};
 }
 

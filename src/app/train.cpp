@@ -3,20 +3,18 @@
 #include <ATen/Context.h>
 #include <torch/version.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "app/assemble.h"
 #include "app/commands.h"
 #include "app/decide.h"
+#include "app/failure.h"
 #include "app/run_observers.h"
 #include "app/run_records.h"
 #include "base/error.h"
@@ -67,12 +65,9 @@ std::shared_ptr<ResNet> build_model(const Decision& decision, AppContext& contex
   std::shared_ptr<ResNet> model =
       make_model(decision.plan.model, config, decision.plan.seed, dtype, decision.plan.memory_format == "nhwc");
   if (!config.init.empty() && !decision.place.record) {
-    NamedTensors tensors;
-    for (const auto& item : model->named_parameters()) tensors.emplace_back(item.key(), item.value());
-    for (const auto& item : model->named_buffers()) tensors.emplace_back(item.key(), item.value());
     const LoadedWeights weights = load_weights(
         context.files, {.path = config.init, .reset_head = config.reset_head, .allow_missing = config.allow_missing},
-        tensors);
+        state_tensors(*model));
     context.log.info("--init: " + std::to_string(weights.loaded) + " tensors loaded from " + weights.file.string());
     log_list(weights.fresh, "keep their random values", context.log);
     log_list(weights.ignored, "of the file are not in the model and are ignored", context.log);
@@ -143,26 +138,6 @@ void warn_of_little_room(const Decision& decision, const Path& folder, FileSyste
   observer.on_warning("disk", "the checkpoints of this run need about " + std::to_string(needed / kMebi + 1) +
                                   " MiB and " + folder.string() + " has " + std::to_string(free / kMebi) +
                                   " MiB free; a smaller --keep, or another --output");
-}
-
-/// The exit code and the reason of an error, as main.cpp and the last line tell them.
-std::pair<ExitCode, std::string> describe_failure(const std::exception_ptr& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (const Error& error) {
-    return {error.code(), error.what()};
-  } catch (const FileError& error) {
-    return {ExitCode::kOutput, error.what()};
-  } catch (const std::filesystem::filesystem_error& error) {
-    return {ExitCode::kOutput, error.what()};
-  } catch (const std::bad_alloc&) {
-    return {ExitCode::kOutOfMemory, "out of host memory"};
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    return {ExitCode::kBug, text.substr(0, text.find('\n'))};
-  } catch (...) {
-    return {ExitCode::kBug, "unknown exception"};
-  }
 }
 
 /// "A finished run resumed": its results again, and nothing touched.
@@ -269,9 +244,9 @@ ExitCode run_train(const CommandLine& line, AppContext& context) {
     end.exit_code = static_cast<int>(outcome.exit_code);
   } catch (...) {
     failure = std::current_exception();
-    const auto [code, reason] = describe_failure(failure);
-    end.reason = "error: " + reason;
-    end.exit_code = static_cast<int>(code);
+    const Failure described = describe_failure(failure);
+    end.reason = "error: " + described.message;
+    end.exit_code = static_cast<int>(described.code);
   }
   end.step = trainer.state().step;
   end.epoch = trainer.state().epoch;

@@ -1,99 +1,35 @@
 #include "data/published.h"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
-#include <cstring>
+#include <memory>
 #include <string_view>
 
+#include "base/error.h"
 #include "data/data_file.h"
 
 namespace mgtrain {
-namespace {
 
 std::string md5_of(const std::filesystem::path& path) {
   DataFile file(path);
-  Md5 md5;
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context(EVP_MD_CTX_new(), &EVP_MD_CTX_free);
+  bool works = context != nullptr && EVP_DigestInit_ex(context.get(), EVP_md5(), nullptr) == 1;
   std::vector<uint8_t> chunk(size_t{1} << 18);
-  for (;;) {
-    const size_t got = file.read(chunk);
-    md5.update(std::span(chunk).first(got));
-    if (got < chunk.size()) return md5.finish();
+  for (size_t got = chunk.size(); works && got == chunk.size();) {
+    got = file.read(chunk);
+    works = EVP_DigestUpdate(context.get(), chunk.data(), got) == 1;
   }
-}
-
-uint32_t sine_constant(int i) { return static_cast<uint32_t>(std::floor(std::abs(std::sin(i + 1.0)) * 4294967296.0)); }
-
-}  // namespace
-
-void Md5::block(const uint8_t* bytes) {
-  static const std::array<uint32_t, 64> constants = [] {
-    std::array<uint32_t, 64> table{};
-    for (int i = 0; i < 64; ++i) table[static_cast<size_t>(i)] = sine_constant(i);
-    return table;
-  }();
-  constexpr int kShifts[4][4] = {{7, 12, 17, 22}, {5, 9, 14, 20}, {4, 11, 16, 23}, {6, 10, 15, 21}};
-  uint32_t words[16];
-  std::memcpy(words, bytes, sizeof words);  // little-endian, as MD5 wants it
-  uint32_t a = state_[0], b = state_[1], c = state_[2], d = state_[3];
-  for (uint32_t i = 0; i < 64; ++i) {
-    uint32_t mix = 0, word = 0;
-    switch (i / 16) {
-      case 0:
-        mix = (b & c) | (~b & d);
-        word = i;
-        break;
-      case 1:
-        mix = (b & d) | (c & ~d);
-        word = (5 * i + 1) % 16;
-        break;
-      case 2:
-        mix = b ^ c ^ d;
-        word = (3 * i + 5) % 16;
-        break;
-      default:
-        mix = c ^ (b | ~d);
-        word = (7 * i) % 16;
-    }
-    const uint32_t next = b + std::rotl(a + mix + constants[i] + words[word], kShifts[i / 16][i % 4]);
-    a = d;
-    d = c;
-    c = b;
-    b = next;
-  }
-  state_[0] += a;
-  state_[1] += b;
-  state_[2] += c;
-  state_[3] += d;
-}
-
-void Md5::update(std::span<const uint8_t> bytes) {
-  while (!bytes.empty()) {
-    const size_t filled = length_ % 64, taken = std::min(bytes.size(), 64 - filled);
-    std::memcpy(buffer_ + filled, bytes.data(), taken);
-    length_ += taken;
-    bytes = bytes.subspan(taken);
-    if (filled + taken == 64) block(buffer_);
-  }
-}
-
-std::string Md5::finish() {
-  const uint64_t bits = length_ * 8;
-  constexpr std::array<uint8_t, 64> kPadding = {0x80};
-  const size_t filled = length_ % 64;
-  update(std::span(kPadding).first(filled < 56 ? 56 - filled : 120 - filled));
-  std::array<uint8_t, 8> length{};
-  std::memcpy(length.data(), &bits, sizeof bits);
-  update(length);
+  std::array<uint8_t, EVP_MAX_MD_SIZE> sum{};
+  unsigned int size = 0;
+  if (!works || EVP_DigestFinal_ex(context.get(), sum.data(), &size) != 1)
+    throw DataError(path.string() + ": its MD5 cannot be computed: this machine's OpenSSL refuses MD5");
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const uint32_t word : state_) {
-    for (int byte = 0; byte < 4; ++byte) {
-      const uint32_t value = word >> (8 * byte) & 0xff;
-      text += kDigits[value >> 4];
-      text += kDigits[value & 15];
-    }
+  for (unsigned int i = 0; i < size; ++i) {
+    text += kDigits[sum[i] >> 4];
+    text += kDigits[sum[i] & 15];
   }
   return text;
 }

@@ -2,9 +2,7 @@
 // IDX shows in no size and no range; here it does.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -12,20 +10,8 @@
 
 namespace mgtrain {
 
-/// MD5 (RFC 1321) as 32 hex digits.
-class Md5 {
- public:
-  void update(std::span<const uint8_t> bytes);
-  /// Of all bytes so far; no more may follow.
-  std::string finish();
-
- private:
-  void block(const uint8_t* bytes);
-
-  uint32_t state_[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
-  uint8_t buffer_[64] = {};
-  uint64_t length_ = 0;
-};
+/// MD5 of a file's contents, unpacked if it is gzip-compressed, as 32 hex digits. Throws DataError.
+std::string md5_of(const std::filesystem::path& file);
 
 struct PublishedSet {
   std::string name;

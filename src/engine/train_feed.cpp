@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "data/epoch_order.h"
@@ -13,7 +12,7 @@ namespace mgtrain {
 TrainFeed::TrainFeed(BatchSource& source, const RunPlan& plan, bool drop_last)
     : source_(source), plan_(plan), drop_last_(drop_last) {}
 
-void TrainFeed::start(int64_t epoch, int64_t offset) {
+bool TrainFeed::start(int64_t epoch, int64_t offset) {
   const int64_t samples = plan_.dataset.train.num_samples;
   std::vector<int64_t> order = epoch_order(plan_.seed, epoch, samples);
   order.erase(order.begin(), order.begin() + std::clamp<int64_t>(offset, 0, samples));
@@ -28,10 +27,9 @@ void TrainFeed::start(int64_t epoch, int64_t offset) {
     batches_.push_back(pieces.size());
     left -= count;
   }
-  if (batches_.empty()) {
-    throw std::logic_error("epoch " + std::to_string(epoch) + " has no batch after sample " + std::to_string(offset));
-  }
+  if (batches_.empty()) return false;
   source_.start(std::move(order), std::move(sizes), epoch, /*augment=*/true);
+  return true;
 }
 
 std::vector<Batch> TrainFeed::next() {

@@ -15,8 +15,9 @@ class TrainFeed {
   /// `source` delivers the training images; plan says how a batch is cut.
   TrainFeed(BatchSource& source, const RunPlan& plan, bool drop_last);
 
-  /// Starts `epoch` (0-based) after `offset` of its samples. Throws std::logic_error if no batch is left of it.
-  void start(int64_t epoch, int64_t offset);
+  /// Starts `epoch` (0-based) after `offset` of its samples. False if no batch is left of it: what a resumed run with
+  /// another batch size may find before the end of an epoch whose rest is dropped.
+  bool start(int64_t epoch, int64_t offset);
   /// Whether a batch is left of the epoch.
   [[nodiscard]] bool has_next() const { return next_ < batches_.size(); }
   /// The micro-batches of the next step, none empty.

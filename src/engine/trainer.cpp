@@ -68,7 +68,7 @@ TrainOutcome Trainer::run() {
       return *outcome;
   }
   for (;;) {
-    if (!parts_.feed.has_next()) parts_.feed.start(state_.epoch, state_.sample_offset);
+    while (!parts_.feed.has_next() && !parts_.feed.start(state_.epoch, state_.sample_offset)) end_epoch();
     train_step();
     if (const auto outcome = step_boundary(what_is_due())) return *outcome;
   }
@@ -105,10 +105,7 @@ void Trainer::train_step() {
   state_.step += 1;
   state_.samples_seen += count;
   state_.sample_offset += count;
-  if (!parts_.feed.has_next()) {
-    state_.epoch += 1;
-    state_.sample_offset = 0;
-  }
+  if (!parts_.feed.has_next()) end_epoch();
 
   const double wait = parts_.feed.take_wait_seconds();
   data_wait_ += wait;
@@ -118,6 +115,11 @@ void Trainer::train_step() {
   samples_here_ += count;
   steps_here_ += 1;
   estimate_scaling(between - start, end - between);
+}
+
+void Trainer::end_epoch() {
+  state_.epoch += 1;
+  state_.sample_offset = 0;
 }
 
 /// Reads the sums of the last step. Throws NonFiniteError.

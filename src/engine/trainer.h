@@ -76,6 +76,7 @@ class Trainer {
   };
 
   void train_step();
+  void end_epoch();
   void settle();
   [[nodiscard]] Due what_is_due();
   std::optional<TrainOutcome> step_boundary(Due due);

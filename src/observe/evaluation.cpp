@@ -16,11 +16,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kClassesShown = 10;
 constexpr size_t kPairsShown = 3;
 
-std::string class_name(const std::vector<std::string>& names, size_t index) {
-  if (index < names.size()) return names[index];
-  return "class " + std::to_string(index);
-}
-
 int64_t samples_of_class(const EvalReport& eval, size_t index) {
   if (index >= eval.confusion.size()) return 0;
   const std::vector<int64_t>& row = eval.confusion[index];
@@ -99,6 +94,11 @@ void add_confused(std::string& text, const std::vector<std::string>& names, cons
 }
 
 }  // namespace
+
+std::string class_name(const std::vector<std::string>& names, size_t index) {
+  if (index < names.size()) return names[index];
+  return "class " + std::to_string(index);
+}
 
 void add_line(std::string& text, const std::string& label, const std::string& content) {
   constexpr size_t kLabelWidth = 12;

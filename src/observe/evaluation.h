@@ -19,6 +19,8 @@ nlohmann::ordered_json evaluation_to_json(const EvalReport& report, const std::v
 std::string result_text(const EvalReport& report);
 std::string classes_to_text(const EvalReport& report, const std::vector<std::string>& class_names);
 nlohmann::ordered_json classes_to_json(const EvalReport& report, const std::vector<std::string>& class_names);
+/// The name of a class, or "class 7".
+std::string class_name(const std::vector<std::string>& class_names, size_t index);
 /// A line of such a text.
 void add_line(std::string& text, const std::string& label, const std::string& content);
 

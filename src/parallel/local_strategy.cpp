@@ -131,10 +131,12 @@ NamedTensors LocalStrategy::trainable_parameters() {
   return tensors;
 }
 
-NamedTensors LocalStrategy::full_state() {
+NamedTensors LocalStrategy::full_state() { return state_tensors(*model_); }
+
+NamedTensors state_tensors(const torch::nn::Module& module) {
   NamedTensors tensors;
-  for (const auto& item : model_->named_parameters()) tensors.emplace_back(item.key(), item.value());
-  for (const auto& item : model_->named_buffers()) tensors.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) tensors.emplace_back(item.key(), item.value());
   return tensors;
 }
 

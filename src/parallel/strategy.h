@@ -62,6 +62,9 @@ struct StrategyOptions {
   bool channels_last = false;
 };
 
+/// The live tensors of a module by name: parameters, then buffers, in the order they were registered.
+NamedTensors state_tensors(const torch::nn::Module& module);
+
 /// Builds a model of the same structure as the one to be replicated; its values do not matter.
 using ClassifierFactory = std::function<std::shared_ptr<Classifier>()>;
 

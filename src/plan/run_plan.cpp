@@ -44,8 +44,9 @@ class Planner {
   Planner(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset)
       : checked_(config), config_(config.values()) {
     plan_.selection = selection;
+    keep_one_device_if_asked(config_, plan_.selection);
     plan_.dataset = dataset;
-    plan_.notes = selection.notes;
+    plan_.notes = plan_.selection.notes;
     plan_.warnings = selection.warnings;
     plan_.seed = config_.train.seed;
   }
@@ -67,15 +68,6 @@ class Planner {
 
   void choose_strategy() {
     const std::string& asked = config_.parallel.strategy;
-    if (asked == "single" && num_devices() > 1) {
-      if (config_.devices.gpus != "auto") {
-        throw ConfigError("--strategy single uses one device, and --gpus " + plan_.selection.requested + " is " +
-                          std::to_string(num_devices()) + "; name one (`0,`), or use --strategy dp");
-      }
-      plan_.notes.push_back("--strategy single: only " + plan_.selection.devices.front().label() + " of the " +
-                            std::to_string(num_devices()) + " devices is used");
-      plan_.selection.devices.resize(1);
-    }
     if (num_devices() == 1) {
       plan_.strategy = StrategyKind::kSingle;
       plan_.strategy_reason = asked == "single" ? "asked for"
@@ -313,6 +305,18 @@ class Planner {
 };
 
 }  // namespace
+
+void keep_one_device_if_asked(const RunConfig& config, Selection& selection) {
+  const size_t devices = selection.devices.size();
+  if (config.parallel.strategy != "single" || devices == 1) return;
+  if (config.devices.gpus != "auto") {
+    throw ConfigError("--strategy single uses one device, and --gpus " + selection.requested + " is " +
+                      std::to_string(devices) + "; name one (`0,`), or use --strategy dp");
+  }
+  selection.notes.push_back("--strategy single: only " + selection.devices.front().label() + " of the " +
+                            std::to_string(devices) + " devices is used");
+  selection.devices.resize(1);
+}
 
 RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset) {
   return Planner(config, selection, dataset).make();

@@ -48,6 +48,9 @@ struct RunPlan {
 /// one. A short batch runs in fewer pieces, each about as large as a full batch's.
 std::vector<int64_t> micro_batch_sizes(const RunPlan& plan, int64_t count);
 
+/// --strategy single: the first device alone, with a note, or a ConfigError where --gpus names several.
+void keep_one_device_if_asked(const RunConfig& config, Selection& selection);
+
 /// Throws ConfigError for what config and devices make impossible together.
 RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset);
 

@@ -272,6 +272,16 @@ TEST_CASE("a run goes on within an epoch where it was", "[engine]") {
   CHECK(run.state().samples_seen == 300);
 }
 
+TEST_CASE("a rest of an epoch that makes no batch any more is passed over", "[engine]") {
+  // 4 of 100 samples are left: less than a batch, and the rest is dropped.
+  TrainState state{.step = 9, .epoch = 1, .sample_offset = 96, .samples_seen = 196};
+  TestRun run(run_flags({{"data.drop_last", "true"}, {"train.steps", "11"}, {"output.log_every", "1"}}), state);
+  run.run();
+  CHECK(run.strategy.updates == 2);
+  CHECK(run.observer.steps.front().epoch == 2);
+  CHECK(run.state().sample_offset == 32);
+}
+
 TEST_CASE("the gradient is clipped before the update, its norm reported as it was", "[engine]") {
   TestRun run(run_flags({{"optim.clip_grad", "0.5"},
                          {"optim.momentum", "0"},

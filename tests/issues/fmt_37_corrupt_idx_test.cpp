@@ -60,15 +60,11 @@ TEST_CASE("FMT 37: one flipped pixel of a published set is found by its checksum
   const TemporaryFolder folder;
   std::string pixels = images();
   const auto image_file = folder.path() / "train-images-idx3-ubyte", label_file = folder.path() / "labels";
-  const auto md5 = [](const std::string& text) {
-    Md5 sum;
-    sum.update(std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
-    return sum.finish();
-  };
-  const std::vector<PublishedSet> sets = {{"Ours", {md5(pixels), md5(labels())}}};
+  write_file(image_file, pixels);
+  write_file(label_file, labels());
+  const std::vector<PublishedSet> sets = {{"Ours", {md5_of(image_file), md5_of(label_file)}}};
   pixels[700] ^= 1;
   write_file(image_file, gzip(pixels));
-  write_file(label_file, labels());
   Faults faults(/*collect=*/true);
   compare_with_published({image_file, label_file}, faults, sets);
   REQUIRE(faults.count() == 1);
