@@ -1,8 +1,9 @@
-// The commands of mgtrain: one file each. cli.cpp fills a CommandLine from argv; main.cpp calls the command, turns
-// errors into the exit code and is the only one to end the process.
+// The commands of mgtrain: one file each. cli.cpp fills a CommandLine from argv; program.cpp calls the command and
+// turns errors into the exit code.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "config/check.h"
+#include "devices/inventory.h"
 
 namespace mgtrain {
 
@@ -49,12 +51,13 @@ struct CommandLine {
 /// Parses argv. Throws ConfigError for wrong usage, with the nearest name. Reads the environment's MGTRAIN_*.
 CommandLine parse_command_line(int argc, char** argv, char** environment);
 
-/// What every command may use of the outside; `out` is stdout, for results only.
+/// What every command may use of the outside; `out` is stdout, for results only. `inventory` is the machine's.
 struct AppContext {
   FileSystem& files;
   Clock& clock;
   Log& log;
   std::ostream& out;
+  std::function<Inventory()> inventory;  // for commands that use devices
 };
 
 ExitCode run_train(const CommandLine& line, AppContext& context);

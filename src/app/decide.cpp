@@ -56,7 +56,7 @@ Decision decide(const CommandLine& line, AppContext& context) {
   std::vector<std::string> warnings = place.warnings;
   CheckedConfig config = check(sources_of(line, place), &warnings);
   if (!place.record) check_init(config.values(), context.files);
-  Inventory inventory = probe_inventory();
+  Inventory inventory = context.inventory();
   Selection selection = select_devices(config.values().devices, inventory);
   DatasetInfo dataset = inspect_dataset(config.values().data, embedded_data_candidates(line.program));
   RunPlan plan = make_plan(config, selection, dataset);

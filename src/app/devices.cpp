@@ -2,13 +2,12 @@
 #include <ostream>
 
 #include "app/commands.h"
-#include "devices/inventory.h"
 #include "devices/report.h"
 
 namespace mgtrain {
 
 ExitCode run_devices(const CommandLine& line, AppContext& context) {
-  const Inventory inventory = probe_inventory();
+  const Inventory inventory = context.inventory();
   if (line.json) {
     context.out << inventory_to_json(inventory).dump(2) << '\n';
   } else {

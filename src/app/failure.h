@@ -1,4 +1,4 @@
-// What went wrong, as main.cpp and the last line of a run tell it: exit code and message of any exception.
+// What went wrong, as the program and the last line of a run tell it: exit code and message of any exception.
 #pragma once
 
 #include <exception>

@@ -6,7 +6,6 @@
 #include "checkpoint/resume.h"
 #include "checkpoint/snapshot.h"
 #include "config/render.h"
-#include "devices/inventory.h"
 #include "devices/selection.h"
 #include "model/make_model.h"
 #include "plan/run_plan.h"
@@ -44,7 +43,7 @@ CheckedConfig config_over(const RunConfig& base, const CommandLine& line, AppCon
 }
 
 Inference infer_on(const RestoredModel& restored, const RunConfig& config, AppContext& context) {
-  Selection selection = select_devices(config.devices, probe_inventory());
+  Selection selection = select_devices(config.devices, context.inventory());
   keep_one_device_if_asked(config, selection);
   for (const std::string& warning : selection.warnings) context.log.warning(warning);
   for (const std::string& note : selection.notes) context.log.info(note);

@@ -37,6 +37,8 @@ struct Inventory {
   std::string cpu_name;
   int cpu_cores = 1;  // cores this process may use (affinity and cgroup quota)
   uint64_t host_memory_bytes = 0;
+
+  int simulated_devices = 0;  // what a test program brings with it
 };
 
 /// Looks at this machine. Never throws for an absent or broken GPU: the inventory says so.

@@ -117,7 +117,7 @@ bool uuid_starts_with(std::string_view uuid, std::string_view prefix) {
              [](unsigned char c) { return std::tolower(c); });
 }
 
-DeviceRequest parse_device_request(std::string_view spec, bool allow_duplicates) {
+DeviceRequest parse_device_request(std::string_view spec, bool allow_duplicates, bool simulated) {
   const std::string_view text = trim(spec);
   if (text.empty()) refuse(spec, std::string("it is empty; ") + std::string(kForms));
   if (text == "auto") return AutoRequest{};
@@ -125,6 +125,8 @@ DeviceRequest parse_device_request(std::string_view spec, bool allow_duplicates)
   if (text == "cpu" || (text.starts_with("cpu:") && text.find(',') == std::string_view::npos)) {
     return parse_cpu(text, spec);
   }
+  if (simulated && text.starts_with("sim:") && all_digits(text.substr(4)))
+    return SimulatedRequest{parse_number(text.substr(4), spec)};
   if (all_digits(text)) {
     const int count = parse_number(text, spec);
     if (count == 0) refuse(spec, "a bare number is a count; write `0,` for GPU 0, `1` for one GPU, `cpu` for none");

@@ -30,11 +30,15 @@ struct ListRequest {
 struct CpuRequest {
   int replicas = 0;  // 0: the CPU as one device
 };
-using DeviceRequest = std::variant<AutoRequest, AllRequest, CountRequest, ListRequest, CpuRequest>;
+struct SimulatedRequest {
+  int count = 0;
+};
+using DeviceRequest = std::variant<AutoRequest, AllRequest, CountRequest, ListRequest, CpuRequest, SimulatedRequest>;
 
 /// Reads --gpus. Throws ConfigError naming the item for what means nothing: empty items, negative numbers, text, 0,
-/// a descending range, and (unless `allow_duplicates`) the same item twice.
-DeviceRequest parse_device_request(std::string_view text, bool allow_duplicates);
+/// a descending range, and (unless `allow_duplicates`) the same item twice. "sim:N" is text too where the inventory has
+/// no simulated devices.
+DeviceRequest parse_device_request(std::string_view text, bool allow_duplicates, bool simulated = false);
 
 /// Reads --primary: one item (a trailing comma is allowed).
 DeviceItem parse_primary(std::string_view text);

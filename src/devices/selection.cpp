@@ -56,7 +56,7 @@ class Selector {
       : inventory_(inventory),
         missing_(config.missing_gpus),
         allow_duplicates_(config.allow_duplicates),
-        request_(parse_device_request(config.gpus, config.allow_duplicates)) {
+        request_(parse_device_request(config.gpus, config.allow_duplicates, inventory.simulated_devices > 0)) {
     if (!config.primary.empty()) primary_ = parse_primary(config.primary);
     selection_.requested = config.gpus;
   }
@@ -64,6 +64,8 @@ class Selector {
   Selection run() {
     if (const auto* cpu = std::get_if<CpuRequest>(&request_)) {
       use_cpu(std::max(1, cpu->replicas));
+    } else if (const auto* simulated = std::get_if<SimulatedRequest>(&request_)) {
+      use_simulated(simulated->count);
     } else if (std::holds_alternative<AutoRequest>(request_)) {
       select_auto();
     } else {
@@ -80,6 +82,21 @@ class Selector {
                                     count_of(inventory_.cpu_cores, "core") + ": slower than one replica a core");
     }
     if (primary_) put_primary_replica_first();
+  }
+
+  void use_simulated(int count) {
+    if (count < 1 || count > inventory_.simulated_devices) {
+      throw DeviceError("--gpus " + selection_.requested + ": there are " +
+                        count_of(inventory_.simulated_devices, "simulated device"));
+    }
+    for (int index = 0; index < count; ++index)
+      selection_.devices.push_back({.kind = DeviceKind::kSimulated,
+                                    .index = index,
+                                    .name = "simulated",
+                                    .memory_bytes = inventory_.host_memory_bytes});
+    if (!primary_) return;
+    if (!primary_->is_index() || primary_->index() >= count) refuse_primary();
+    put_first(static_cast<size_t>(primary_->index()));
   }
 
   /// The CPU instead of GPUs that were asked for.

@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "engine/assertions.h"
 #include "optim/clip.h"
+#include "parallel/device_errors.h"
 
 namespace mgtrain {
 namespace {
@@ -88,19 +89,8 @@ void Trainer::train_step() {
   settle();
   const double between = parts_.clock.monotonic_seconds();
 
-  const std::vector<at::Tensor> gradients = gradients_of(parameters_);
-  const at::Tensor norm = gradient_norm(gradients);
-  if (settings_.clip_grad > 0) clip_gradients(gradients, norm, settings_.clip_grad);
-  const at::Tensor finite = at::isfinite(sums.loss_sum).logical_and(at::isfinite(norm));
-  const at::Tensor found_inf = finite.logical_not().to(at::kFloat).reshape({1});
-  parts_.optimizer.step(parts_.schedule.at(state_.step), found_inf);
+  update(sums, count);
   const double end = parts_.clock.monotonic_seconds();
-
-  last_epoch_ = state_.epoch;
-  pending_.emplace(Pending{.step = state_.step + 1,
-                           .epoch = state_.epoch,
-                           .count = count,
-                           .scalars = DeviceScalars({sums.loss_sum, sums.top1, norm, found_inf})});
   if (parts_.trace != nullptr) parts_.trace->on_samples(state_.step + 1, state_.epoch, samples);
   state_.step += 1;
   state_.samples_seen += count;
@@ -117,6 +107,29 @@ void Trainer::train_step() {
   estimate_scaling(between - start, end - between);
 }
 
+void Trainer::update(const StepSums& sums, int64_t count) try {
+  const std::vector<at::Tensor> gradients = gradients_of(parameters_);
+  const at::Tensor norm = gradient_norm(gradients);
+  if (settings_.clip_grad > 0) clip_gradients(gradients, norm, settings_.clip_grad);
+  const at::Tensor finite = at::isfinite(sums.loss_sum).logical_and(at::isfinite(norm));
+  const at::Tensor found_inf = finite.logical_not().to(at::kFloat).reshape({1});
+  parts_.optimizer.step(parts_.schedule.at(state_.step), found_inf);
+  last_epoch_ = state_.epoch;
+  pending_.emplace(Pending{.step = state_.step + 1,
+                           .epoch = state_.epoch,
+                           .count = count,
+                           .scalars = DeviceScalars({sums.loss_sum, sums.top1, norm, found_inf})});
+} catch (...) {
+  rethrow_as_device_error({.device = parts_.strategy.primary().str(), .phase = "update", .batch = count});
+}
+
+/// Where a device fails in the middle of its work, the host learns of it here.
+std::vector<double> Trainer::read_pending() try { return pending_->scalars.read(); } catch (...) {
+  rethrow_as_device_error({.device = parts_.strategy.primary().str(),
+                           .phase = "work of step " + std::to_string(pending_->step),
+                           .batch = pending_->count});
+}
+
 void Trainer::end_epoch() {
   state_.epoch += 1;
   state_.sample_offset = 0;
@@ -125,7 +138,7 @@ void Trainer::end_epoch() {
 /// Reads the sums of the last step. Throws NonFiniteError.
 void Trainer::settle() {
   if (!pending_) return;
-  const std::vector<double> values = pending_->scalars.read();
+  const std::vector<double> values = read_pending();
   const double loss = values[0] / static_cast<double>(pending_->count);
   if (values[3] != 0) {
     throw NonFiniteError("step " + std::to_string(pending_->step) + " (epoch " + std::to_string(pending_->epoch + 1) +

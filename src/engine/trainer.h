@@ -76,8 +76,11 @@ class Trainer {
   };
 
   void train_step();
+  /// Clip, optimizer, and the sums on their way to the host.
+  void update(const StepSums& sums, int64_t count);
   void end_epoch();
   void settle();
+  std::vector<double> read_pending();
   [[nodiscard]] Due what_is_due();
   std::optional<TrainOutcome> step_boundary(Due due);
   [[nodiscard]] std::optional<TrainOutcome> stop_request() const;

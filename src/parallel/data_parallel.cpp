@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "data/epoch_order.h"
-#include "parallel/device_errors.h"
 #include "parallel/parallel_forward.h"
 
 namespace mgtrain {
@@ -56,7 +55,7 @@ std::unique_ptr<Strategy> make_data_parallel(std::shared_ptr<Classifier> model, 
   try {
     return std::make_unique<DataParallel>(std::move(model), make_twin, options);
   } catch (...) {
-    rethrow_as_device_error({.device = device_labels(options), .phase = "set-up of the replicas"});
+    rethrow_as_device_error(work_of_all(options, "set-up of the replicas", 0));
   }
 }
 

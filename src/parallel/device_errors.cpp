@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cctype>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -19,13 +20,40 @@ bool says_out_of_memory(const std::string& text) {
   return text.find("out of memory") != std::string::npos || text.find("DefaultCPUAllocator") != std::string::npos;
 }
 
+/// Whether `name` stands in `text` as a whole: "cuda:1" not in "cuda:10".
+bool names(const std::string& text, const std::string& name) {
+  for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if (end == text.size() || std::isdigit(static_cast<unsigned char>(text[end])) == 0) return true;
+  }
+  return false;
+}
+
+/// The work of the one device that the failure's text names, if it names one. CUDA's allocator calls cuda:1 "GPU 1".
+DeviceWork narrowed(DeviceWork work, const std::string& text) {
+  const std::pair<std::string, int64_t>* named = nullptr;
+  for (const auto& candidate : work.candidates) {
+    const std::string& label = candidate.first;
+    const bool is_gpu = label.starts_with("cuda:");
+    if (!names(text, label) && !(is_gpu && names(text, "GPU " + label.substr(5)))) continue;
+    if (named != nullptr) return work;
+    named = &candidate;
+  }
+  if (named != nullptr) {
+    work.device = named->first;
+    work.samples = named->second;
+  }
+  return work;
+}
+
 std::string where(const DeviceWork& work) {
   if (work.samples == 0) return work.device + " during the " + work.phase;
   return work.device + " in the " + work.phase + " pass of " + std::to_string(work.samples) +
          (work.samples == 1 ? " sample" : " samples") + " (its share of a batch of " + std::to_string(work.batch) + ")";
 }
 
-[[noreturn]] void throw_out_of_memory(const DeviceWork& work, const std::string& detail) {
+[[noreturn]] void throw_out_of_memory(const DeviceWork& given, const std::string& detail) {
+  const DeviceWork work = narrowed(given, detail);
   const std::string advice = work.batch > 1
                                  ? "try a batch of " + std::to_string(std::max<int64_t>(1, work.batch / 2)) +
                                        " at once: --accumulate 2 keeps the global batch, a smaller --batch does not"
@@ -34,7 +62,7 @@ std::string where(const DeviceWork& work) {
 }
 
 [[noreturn]] void throw_device_error(const DeviceWork& work, const std::string& detail) {
-  throw DeviceError("failure on " + where(work) + ": " + first_line(detail));
+  throw DeviceError("failure on " + where(narrowed(work, detail)) + ": " + first_line(detail));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "data/epoch_order.h"
 #include "parallel/classification_loss.h"
-#include "parallel/device_errors.h"
 #include "parallel/thread_count.h"
 
 namespace mgtrain {
@@ -61,6 +61,13 @@ std::string device_labels(const StrategyOptions& options) {
   return labels;
 }
 
+DeviceWork work_of_all(const StrategyOptions& options, std::string phase, int64_t count) {
+  DeviceWork work{.device = device_labels(options), .phase = std::move(phase), .samples = count, .batch = count};
+  const std::vector<int64_t> shares = even_shares(count, static_cast<int64_t>(options.devices.size()));
+  for (size_t i = 0; i < shares.size(); ++i) work.candidates.emplace_back(device_label(options, i), shares[i]);
+  return work;
+}
+
 LocalStrategy::LocalStrategy(std::shared_ptr<Classifier> model, StrategyOptions options, int threads)
     : model_(std::move(model)), options_(std::move(options)), threads_(threads) {
   if (options_.devices.empty()) throw std::logic_error("a strategy without devices");
@@ -75,8 +82,7 @@ at::Tensor LocalStrategy::forward(const Batch& batch) {
 }
 
 StepSums LocalStrategy::forward_backward(const Batch& batch, int64_t global_count) {
-  DeviceWork work{
-      .device = device_labels(options_), .phase = "forward", .samples = batch.count(), .batch = batch.count()};
+  DeviceWork work = work_of_all(options_, "forward", batch.count());
   try {
     const at::Tensor labels = batch.labels.to(primary(), /*non_blocking=*/true);
     const ClassificationLoss loss = classification_loss(forward(batch), labels, global_count, options_.label_smoothing);
@@ -117,8 +123,7 @@ EvalSums LocalStrategy::evaluate(const Batch& batch) {
   try {
     sums = {.logits_NK = forward(batch), .labels_N = batch.labels.to(primary(), /*non_blocking=*/true)};
   } catch (...) {
-    rethrow_as_device_error(
-        {.device = device_labels(options_), .phase = "evaluation", .samples = batch.count(), .batch = batch.count()});
+    rethrow_as_device_error(work_of_all(options_, "evaluation", batch.count()));
   }
   take_times(times_);
   return sums;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/device_errors.h"
 #include "parallel/strategy.h"
 
 namespace mgtrain {
@@ -13,6 +14,8 @@ namespace mgtrain {
 /// How messages name the devices, "cuda:0, cuda:1"; one of them.
 std::string device_labels(const StrategyOptions& options);
 std::string device_label(const StrategyOptions& options, size_t position);
+/// All of them at work on a batch of `count` samples (0: on none), as messages tell it.
+DeviceWork work_of_all(const StrategyOptions& options, std::string phase, int64_t count);
 
 class LocalStrategy : public Strategy {
  public:
@@ -41,7 +44,6 @@ class LocalStrategy : public Strategy {
  private:
   at::Tensor forward(const Batch& batch);
   StepSums forward_backward(const Batch& batch, int64_t global_count);
-
   std::shared_ptr<Classifier> model_;
   StrategyOptions options_;
   int threads_;

@@ -3,7 +3,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "parallel/device_errors.h"
 #include "parallel/flat_parameters.h"
 #include "parallel/local_strategy.h"
 
@@ -40,7 +39,7 @@ std::unique_ptr<Strategy> make_single_device(std::shared_ptr<Classifier> model, 
   try {
     return std::make_unique<SingleDevice>(model, options);
   } catch (...) {
-    rethrow_as_device_error({.device = device_labels(options), .phase = "set-up of the model"});
+    rethrow_as_device_error(work_of_all(options, "set-up of the model", 0));
   }
 }
 

@@ -144,6 +144,18 @@ std::string aligned(const std::vector<Row>& rows) {
   return text;
 }
 
+const char* kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kCpu:
+      return "cpu";
+    case DeviceKind::kCuda:
+      return "cuda";
+    case DeviceKind::kSimulated:
+      return "sim";
+  }
+  return "";
+}
+
 /// One line a device; columns only where a device has them.
 std::string device_table(const RunPlan& plan) {
   std::vector<std::vector<std::string>> rows{
@@ -231,7 +243,7 @@ nlohmann::ordered_json plan_to_json(const RunPlan& plan) {
   for (size_t i = 0; i < plan.selection.devices.size(); ++i) {
     const Device& device = plan.selection.devices[i];
     devices.push_back({{"label", device.label()},
-                       {"kind", device.kind == DeviceKind::kCpu ? "cpu" : "cuda"},
+                       {"kind", kind_name(device.kind)},
                        {"index", device.index},
                        {"primary", i == 0},
                        {"name", device.name},

@@ -93,7 +93,8 @@ class Planner {
   void choose_memory_format() {
     const std::string& asked = config_.train.memory_format;
     plan_.memory_format = asked == "auto" ? "nhwc" : asked;
-    const bool onednn = plan_.selection.on_cpu() && plan_.dtype == "float32";
+    const bool on_cuda = plan_.selection.devices.front().kind == DeviceKind::kCuda;
+    const bool onednn = !on_cuda && plan_.dtype == "float32";  // simulated devices compute on the CPU too
     const std::optional<std::string> narrow = onednn ? narrow_shortcut(plan_.model) : std::nullopt;
     if (!narrow || plan_.memory_format == "nchw") return;
     const std::string why = *narrow +

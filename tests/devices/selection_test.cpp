@@ -249,3 +249,17 @@ TEST_CASE("the same GPU twice is allowed only by the tests' switch", "[devices]"
   config.allow_duplicates = false;
   CHECK_THROWS_AS(select_devices(config, fake_inventory(1)), ConfigError);
 }
+
+TEST_CASE("sim:N are the simulated devices of a test program, and no words elsewhere", "[devices]") {
+  Inventory machine = fake_inventory(2);
+  CHECK_THROWS_WITH(select("sim:2", machine), Catch::Contains("\"sim:2\" is not a device"));
+  machine.simulated_devices = 4;
+  const Selection selection = select("sim:3", machine, "auto", "1");
+  REQUIRE(selection.devices.size() == 3);
+  CHECK(selection.devices[0].label() == "sim:1");
+  CHECK(selection.devices[1].label() == "sim:0");
+  CHECK(selection.devices[2].label() == "sim:2");
+  CHECK_FALSE(selection.on_cpu());
+  CHECK(refusal("sim:5", machine) == "--gpus sim:5: there are 4 simulated devices");
+  CHECK_THROWS_AS(select("sim:2", machine, "auto", "2"), ConfigError);
+}

@@ -20,8 +20,10 @@ inline at::Tensor layout(const at::Tensor& images, bool channels_last) {
   return channels_last ? images.contiguous(at::MemoryFormat::ChannelsLast) : images;
 }
 
-/// Forward on one intra-op thread, backward on one a chunk, replica 0's statistics.
-inline void reference_gradients(Classifier& net, const Batch& batch, size_t replicas, bool channels_last) {
+/// Forward on one intra-op thread, backward on `backward_threads` (0: one a chunk, as CPU replicas have), replica 0's
+/// statistics.
+inline void reference_gradients(Classifier& net, const Batch& batch, size_t replicas, bool channels_last,
+                                int backward_threads = 0) {
   net.zero_grad();
   std::vector<int64_t> shares = even_shares(batch.count(), static_cast<int64_t>(replicas));
   std::erase(shares, 0);
@@ -41,7 +43,7 @@ inline void reference_gradients(Classifier& net, const Batch& batch, size_t repl
     const auto buffers = net.buffers();
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].variable_data().copy_(statistics[i]);
   }
-  const ThreadCountGuard threads(static_cast<int>(replicas));
+  const ThreadCountGuard threads(backward_threads > 0 ? backward_threads : static_cast<int>(replicas));
   loss.backward();
 }
 

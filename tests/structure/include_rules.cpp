@@ -33,7 +33,7 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"app",
        {"base/", "config/", "comm/", "devices/", "plan/", "data/", "model/", "optim/", "parallel/", "checkpoint/",
         "observe/", "engine/"}},
-      {"main.cpp", {"base/", "config/", "app/"}},
+      {"main.cpp", {"app/"}},
   };
   return table;
 }

@@ -1,8 +1,4 @@
 // The main() of the test programs.
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_session.hpp>
-int main(int argc, char** argv) { return Catch::Session().run(argc, argv); }
-#else
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
-#endif
+#include "support/catch_session.h"
+
+int main(int argc, char** argv) { return mgtrain::test::run_tests(argc, argv); }
