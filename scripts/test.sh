@@ -135,8 +135,8 @@ if part "set-up" scripts/setup.sh ci; then
     part "installed and moved, with CUDA" check_install release
   fi
   if part "build without CUDA (preset cpu)" scripts/build.sh cpu -DMGTRAIN_TESTS=ON; then
-    # The torch-free tests have run twice already.
-    part "tests without CUDA (preset cpu)" run_ctest cpu -E '^mgtrain_base_tests' "${ctest_arguments[@]}"
+    # The torch-free tests have run twice already, and the mutants are the same code.
+    part "tests without CUDA (preset cpu)" run_ctest cpu -E '^mgtrain_base_tests|^simulated.mutants' "${ctest_arguments[@]}"
     part "installed and moved, without CUDA" check_install cpu
   fi
 fi

@@ -1,7 +1,6 @@
 #include "parallel/replicated_module.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <c10/core/DeviceGuard.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/utils.h>
@@ -151,9 +150,8 @@ at::Tensor ReplicatedModule::forward(at::Tensor images) {
   try {
     // parallel_apply's workers are bare threads: neither the caller's modes nor the device are set in them.
     const at::ThreadLocalStateGuard caller_state(pass.thread_state);
-    const c10::DeviceGuard device(device_);
-    const c10::OptionalStreamGuard stream =
-        pass.streams[position_] ? c10::OptionalStreamGuard(*pass.streams[position_]) : c10::OptionalStreamGuard();
+    c10::OptionalStreamGuard stream_and_device;
+    if (pass.streams[position_]) stream_and_device.reset_stream(*pass.streams[position_]);
     logits = model_->forward(std::move(images));
   } catch (...) {
     rethrow_as_device_error(

@@ -158,6 +158,18 @@ TEST_CASE("a device that fails in a run ends it with exit code 7, and resuming g
   CHECK(checkpoint_bits(scene.run("run"), kSteps) == checkpoint_bits(scene.run("unbroken"), kSteps));
 }
 
+TEST_CASE("wherever a device fails - set-up, optimizer, forward, backward, update, a later step - it is exit code 7",
+          "[simulated]") {
+  const std::string nth = GENERATE("10", "150", "260", "450", "640", "1700");
+  CAPTURE(nth);
+  const Scene scene;
+  const ProgramResult result = train(scene, "run", {"--gpus", "sim:2"}, {{"MGTEST_SIM_FAULT", "0:" + nth}});
+  INFO(result.err);
+  CHECK(result.exit_code == 7);
+  CHECK(says(result.err, "sim:0"));
+  CHECK_FALSE(says(result.err, "a bug in mgtrain"));
+}
+
 TEST_CASE("a batch too large for one device ends the run with exit code 8, and trains on two", "[simulated]") {
   const Scene scene;
   const Environment small = {{"MGTEST_SIM_CAP", "2500000"}};

@@ -106,7 +106,7 @@ class Call {
     each_tensor([&](const Tensor& tensor, size_t i) {
       if (tensor.device().type() == kSim) return;
       const bool written = formal[i].alias_info() != nullptr && formal[i].alias_info()->isWrite();
-      const bool number = tensor.is_cpu() && tensor.dim() == 0 && !written;
+      const bool number = tensor.is_cpu() && tensor.dim() == 0 && !written && arguments_[i].isTensor();
       const bool index = tensor.is_cpu() && i > 0 && kHostIndicesAllowed.contains(name_);
       if (!number && !index) refuse(*device_, tensor.device(), formal[i].name(), name_);
     });
