@@ -8,7 +8,8 @@ Usage: scripts/test.sh [--ci] [--ctest ARGUMENT...]
 
   (nothing)   scripts/setup.sh test; build the preset release; run all its tests
   --ci        the same with CUDA on, and: the CPU-only variant, the torch-free part under AddressSanitizer and
-              UBSan, clang-format, clang-tidy, the scripts' syntax, an installed and moved tree
+              UBSan, the tests on simulated devices too, clang-format, clang-tidy, the scripts' syntax, an
+              installed and moved tree
   --ctest     what follows goes to ctest, such as --ctest -R parallel
 
 Ends with the time of each part and a line "N passed, N failed"; exits 0 only if nothing failed.
@@ -138,6 +139,9 @@ if part "set-up" scripts/setup.sh ci; then
     # The torch-free tests have run twice already, and the mutants are the same code.
     part "tests without CUDA (preset cpu)" run_ctest cpu -E '^mgtrain_base_tests|^simulated.mutants' "${ctest_arguments[@]}"
     part "installed and moved, without CUDA" check_install cpu
+  fi
+  if part "build of the simulated devices with ASan and UBSan" scripts/build.sh sanitize-torch mgtrain_sim_tests; then
+    part "simulated devices under ASan and UBSan" run_ctest sanitize-torch "${ctest_arguments[@]}"
   fi
 fi
 finish

@@ -229,7 +229,7 @@ ExitCode run_train(const CommandLine& line, AppContext& context) {
                    .schedule = schedule,
                    .feed = feed,
                    .evaluator = evaluator ? &*evaluator : nullptr,
-                   .checkpointer = checkpointer,
+                   .checkpointer = &checkpointer,
                    .observer = observers.all(),
                    .trace = observers.trace(),
                    .clock = context.clock},

@@ -32,4 +32,11 @@ std::vector<int64_t> even_shares(int64_t count, int64_t parts) {
   return shares;
 }
 
+ShareOfRank share_of_rank(int64_t count, int64_t rank, int64_t ranks) {
+  const std::vector<int64_t> shares = even_shares(count, ranks);
+  ShareOfRank share{.count = shares.at(static_cast<size_t>(rank))};
+  for (int64_t before = 0; before < rank; ++before) share.first += shares[static_cast<size_t>(before)];
+  return share;
+}
+
 }  // namespace mgtrain

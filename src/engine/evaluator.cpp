@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/epoch_order.h"
+
 namespace mgtrain {
 namespace {
 
@@ -37,6 +39,21 @@ class Tally {
     count_ += labels.size(0);
   }
 
+  /// With those of all ranks.
+  void sum_over_ranks(Strategy& strategy) {
+    std::vector<double> numbers = {loss_sum_, static_cast<double>(top1_), static_cast<double>(top5_),
+                                   static_cast<double>(count_)};
+    for (const auto& row : confusion_) numbers.insert(numbers.end(), row.begin(), row.end());
+    numbers = mgtrain::sum_over_ranks(strategy, numbers);  // exact for counts below 2^53
+    loss_sum_ = numbers[0];
+    top1_ = static_cast<int64_t>(numbers[1]);
+    top5_ = static_cast<int64_t>(numbers[2]);
+    count_ = static_cast<int64_t>(numbers[3]);
+    auto number = numbers.begin() + 4;
+    for (auto& row : confusion_)
+      for (int64_t& cell : row) cell = static_cast<int64_t>(*number++);
+  }
+
   [[nodiscard]] EvalReport report() const {
     EvalReport report;
     report.num_samples = count_;
@@ -60,6 +77,12 @@ class Tally {
   int64_t top1_ = 0, top5_ = 0, count_ = 0;
 };
 
+/// Whether every rank wants to go on.
+bool all_go_on(Strategy& strategy, bool go_on) {
+  if (strategy.place().ranks == 1) return go_on;
+  return sum_over_ranks(strategy, {go_on ? 0.0 : 1.0}).front() == 0;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(Strategy& strategy, BatchSource& source, int64_t num_samples, int64_t batch, int64_t num_classes,
@@ -74,21 +97,29 @@ Evaluator::Evaluator(Strategy& strategy, BatchSource& source, int64_t num_sample
 std::optional<EvalReport> Evaluator::run(const std::function<bool(int64_t done)>& progress) {
   const double start = clock_.monotonic_seconds();
   const at::NoGradGuard no_gradients;
-  std::vector<int64_t> order(static_cast<size_t>(num_samples_));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::vector<int64_t> sizes(static_cast<size_t>(num_samples_ / batch_), batch_);
-  if (num_samples_ % batch_ != 0) sizes.push_back(num_samples_ % batch_);
+  const RankPlace place = strategy_.place();
+  std::vector<int64_t> order, sizes;
+  for (int64_t first = 0; first < num_samples_; first += batch_) {
+    const ShareOfRank share = share_of_rank(std::min(batch_, num_samples_ - first), place.rank, place.ranks);
+    for (int64_t i = 0; i < share.count; ++i) order.push_back(first + share.first + i);
+    if (share.count > 0) sizes.push_back(share.count);
+  }
+  const int64_t own = static_cast<int64_t>(order.size());
   source_.start(std::move(order), std::move(sizes), /*epoch=*/0, /*augment=*/false);
+  strategy_.prepare_evaluation();
   Tally tally(num_classes_);
   int64_t done = 0;
-  for (;;) {
-    if (!progress(done)) return std::nullopt;
+  for (int64_t first = 0; first < num_samples_; first += batch_) {
+    if (!all_go_on(strategy_, progress(first))) return std::nullopt;
+    if (share_of_rank(std::min(batch_, num_samples_ - first), place.rank, place.ranks).count == 0) continue;
     const std::optional<Batch> batch = source_.next();
     if (!batch) break;
     tally.add(strategy_.evaluate(*batch));
     done += batch->count();
   }
-  if (done != num_samples_) throw std::logic_error("evaluation saw another number of samples than the set has");
+  if (!all_go_on(strategy_, progress(num_samples_))) return std::nullopt;
+  if (done != own) throw std::logic_error("evaluation saw another number of samples than the set has");
+  if (place.ranks > 1) tally.sum_over_ranks(strategy_);
   EvalReport report = tally.report();
   report.seconds = clock_.monotonic_seconds() - start;
   return report;

@@ -1,4 +1,4 @@
-// Exact evaluation: every sample once, on all devices of the strategy, however many there are.
+// Exact evaluation: every sample once, on all devices of the strategy and over all ranks, however many there are.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class Evaluator {
 
   /// The results as a report without step, epoch and is_best. Loss: mean cross-entropy without label smoothing, in
   /// float64; top-1: the largest logit (of equal ones the first) is the label; top-5 among all classes if these are
-  /// fewer. `progress` is told the samples done before each batch; false ends it: no report.
+  /// fewer. `progress` is told the samples done before each batch; false ends it on all ranks: no report. With ranks,
+  /// all call this, each evaluates its part of every batch, and each returns the report of them all.
   std::optional<EvalReport> run(const std::function<bool(int64_t done)>& progress);
 
  private:

@@ -77,21 +77,17 @@ TrainOutcome Trainer::run() {
 
 // Nothing here waits for the device, but for the sums of the step before.
 void Trainer::train_step() {
-  const std::vector<Batch> micro_batches = parts_.feed.next();
-  int64_t count = 0;
-  std::vector<int64_t> samples;
-  for (const Batch& batch : micro_batches) {
-    count += batch.count();
-    samples.insert(samples.end(), batch.samples.begin(), batch.samples.end());
-  }
+  const StepData data = parts_.feed.next();
+  const int64_t count = data.global_count;
   const double start = parts_.clock.monotonic_seconds();
-  const StepSums sums = parts_.strategy.forward_backward(micro_batches, count);
+  const StepSums sums = parts_.strategy.forward_backward(data.micro_batches, count);
   settle();
+  agreed_ = settled_;
   const double between = parts_.clock.monotonic_seconds();
 
   update(sums, count);
   const double end = parts_.clock.monotonic_seconds();
-  if (parts_.trace != nullptr) parts_.trace->on_samples(state_.step + 1, state_.epoch, samples);
+  if (parts_.trace != nullptr) parts_.trace->on_samples(state_.step + 1, state_.epoch, data.samples);
   state_.step += 1;
   state_.samples_seen += count;
   state_.sample_offset += count;
@@ -111,14 +107,25 @@ void Trainer::update(const StepSums& sums, int64_t count) try {
   const std::vector<at::Tensor> gradients = gradients_of(parameters_);
   const at::Tensor norm = gradient_norm(gradients);
   if (settings_.clip_grad > 0) clip_gradients(gradients, norm, settings_.clip_grad);
-  const at::Tensor finite = at::isfinite(sums.loss_sum).logical_and(at::isfinite(norm));
+  at::Tensor loss_sum = sums.loss_sum, top1 = sums.top1;
+  std::vector<at::Tensor> requests;
+  if (!alone()) {
+    const at::Tensor own = at::cat({at::stack({loss_sum.to(at::kDouble), top1.to(at::kDouble)}),
+                                    torch::tensor(to_numbers(own_requests()), at::kDouble).to(loss_sum.device())});
+    requests = parts_.strategy.sum_over_ranks(own).unbind();
+    loss_sum = requests[0];
+    top1 = requests[1];
+    requests.erase(requests.begin(), requests.begin() + 2);
+    timed_ = {};
+  }
+  const at::Tensor finite = at::isfinite(loss_sum).logical_and(at::isfinite(norm));
   const at::Tensor found_inf = finite.logical_not().to(at::kFloat).reshape({1});
   parts_.optimizer.step(parts_.schedule.at(state_.step), found_inf);
   last_epoch_ = state_.epoch;
-  pending_.emplace(Pending{.step = state_.step + 1,
-                           .epoch = state_.epoch,
-                           .count = count,
-                           .scalars = DeviceScalars({sums.loss_sum, sums.top1, norm, found_inf})});
+  std::vector<at::Tensor> scalars = {loss_sum, top1, norm, found_inf};
+  scalars.insert(scalars.end(), requests.begin(), requests.end());
+  pending_.emplace(
+      Pending{.step = state_.step + 1, .epoch = state_.epoch, .count = count, .scalars = DeviceScalars(scalars)});
 } catch (...) {
   rethrow_as_device_error({.device = parts_.strategy.primary().str(), .phase = "update", .batch = count});
 }
@@ -146,6 +153,7 @@ void Trainer::settle() {
                          "; expected finite numbers. The weights were not updated by that step; checkpoints are of "
                          "earlier ones. A lower --lr, a longer --warmup or --clip-grad 1 may help");
   }
+  if (!alone()) settled_ = requests_of(std::span(values).subspan(4));
   state_.loss_sum_since_report += values[0];
   state_.top1_since_report += static_cast<int64_t>(values[1]);
   state_.samples_since_report += pending_->count;
@@ -155,12 +163,30 @@ void Trainer::settle() {
   pending_.reset();
 }
 
+/// Whether a schedule is due: with several ranks one in minutes is due when the first rank's clock has said so.
+bool Trainer::agreed_due(Schedule& schedule, const Every& every, bool Requests::*request) {
+  const bool due = schedule.due(state_.step, parts_.clock.monotonic_seconds());
+  if (alone() || every.unit != Every::Unit::kMinutes) return due;
+  if (due && parts_.strategy.place().rank == 0) timed_.*request = true;
+  return agreed_.*request;
+}
+
+Requests Trainer::own_requests() const {
+  Requests requests = timed_;
+  if (const int signal = stop_signal(); signal != 0) {
+    const bool interrupted = exit_code_of_signal(signal) == ExitCode::kInterrupted;
+    (interrupted ? requests.interrupt : requests.terminate) = true;
+  }
+  requests.time_limit = parts_.strategy.place().rank == 0 && time_is_up();
+  return requests;
+}
+
 Trainer::Due Trainer::what_is_due() {
-  const double now = parts_.clock.monotonic_seconds();
   const bool last = state_.step >= settings_.total_steps;
   // Each is asked at every step: a schedule sees every boundary.
-  const bool report = report_due_.due(state_.step, now), evaluate = eval_due_.due(state_.step, now),
-             save = save_due_.due(state_.step, now);
+  const bool report = report_due_.due(state_.step, parts_.clock.monotonic_seconds()),
+             evaluate = agreed_due(eval_due_, settings_.train.eval_every, &Requests::evaluate),
+             save = agreed_due(save_due_, settings_.checkpoint.save_every, &Requests::save);
   return {.report = report || last, .evaluate = evaluate || last, .save = save || last};
 }
 
@@ -185,7 +211,7 @@ std::optional<TrainOutcome> Trainer::step_boundary(Due due) {
     show_progress("save");
     update_elapsed();
     const double start = parts_.clock.monotonic_seconds();
-    parts_.checkpointer.save(state_);
+    if (parts_.checkpointer != nullptr) parts_.checkpointer->save(state_);
     saving_ += parts_.clock.monotonic_seconds() - start;
   } else {
     show_progress("train");
@@ -194,14 +220,16 @@ std::optional<TrainOutcome> Trainer::step_boundary(Due due) {
 }
 
 std::optional<TrainOutcome> Trainer::stop_request() const {
-  if (const int signal = stop_signal(); signal != 0) {
-    const ExitCode code = exit_code_of_signal(signal);
-    return TrainOutcome{.reason = code == ExitCode::kInterrupted ? "SIGINT" : "SIGTERM", .exit_code = code};
-  }
-  const double minutes = (parts_.clock.monotonic_seconds() - started_) / 60;
-  if (settings_.train.time_limit_minutes && minutes >= *settings_.train.time_limit_minutes)
-    return TrainOutcome{.reason = "time limit"};
+  const Requests requests = alone() ? own_requests() : agreed_;
+  if (requests.interrupt) return TrainOutcome{.reason = "SIGINT", .exit_code = ExitCode::kInterrupted};
+  if (requests.terminate) return TrainOutcome{.reason = "SIGTERM", .exit_code = ExitCode::kTerminated};
+  if (requests.time_limit) return TrainOutcome{.reason = "time limit"};
   return std::nullopt;
+}
+
+bool Trainer::time_is_up() const {
+  const double minutes = (parts_.clock.monotonic_seconds() - started_) / 60;
+  return settings_.train.time_limit_minutes && minutes >= *settings_.train.time_limit_minutes;
 }
 
 void Trainer::report_step() {

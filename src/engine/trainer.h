@@ -1,5 +1,7 @@
 // The training loop: fetch, forward and backward, clip, update, report; and at step boundaries what is due: report,
-// evaluation, checkpoint, the end. It knows no device, file or file format.
+// evaluation, checkpoint, the end. It knows no device, file or file format. With several ranks each runs this loop, in
+// step: what one of them alone can know - a signal, the time - all learn with the sums of a step, and act on it together
+// a step later.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,7 @@
 #include "engine/checkpointer.h"
 #include "engine/device_scalars.h"
 #include "engine/evaluator.h"
+#include "engine/requests.h"
 #include "engine/scaling.h"
 #include "engine/train_feed.h"
 #include "observe/observer.h"
@@ -40,7 +43,7 @@ struct TrainerParts {
   const LrSchedule& schedule;
   TrainFeed& feed;
   Evaluator* evaluator = nullptr;  // none: the data have no part for it
-  Checkpointer& checkpointer;
+  Checkpointer* checkpointer = nullptr;  // none: another rank writes
   Observer& observer;
   SampleTrace* trace = nullptr;
   const Clock& clock;
@@ -75,6 +78,7 @@ class Trainer {
     bool report = false, evaluate = false, save = false;
   };
 
+  [[nodiscard]] bool alone() const { return parts_.strategy.place().ranks == 1; }
   void train_step();
   /// Clip, optimizer, and the sums on their way to the host.
   void update(const StepSums& sums, int64_t count);
@@ -83,7 +87,10 @@ class Trainer {
   std::vector<double> read_pending();
   [[nodiscard]] Due what_is_due();
   std::optional<TrainOutcome> step_boundary(Due due);
+  [[nodiscard]] bool agreed_due(Schedule& schedule, const Every& every, bool Requests::*request);
+  [[nodiscard]] Requests own_requests() const;
   [[nodiscard]] std::optional<TrainOutcome> stop_request() const;
+  [[nodiscard]] bool time_is_up() const;
   void report_step();
   /// Whether it came to its end; a signal breaks it off.
   bool evaluate();
@@ -100,9 +107,11 @@ class Trainer {
   /// A step whose sums the host has not read yet.
   struct Pending {
     int64_t step = 0, epoch = 0, count = 0;
-    DeviceScalars scalars;  // loss sum, top-1, gradient norm, whether any is not finite
+    DeviceScalars scalars;  // loss sum, top-1, gradient norm, whether any is not finite; of several ranks: requests
   };
   std::optional<Pending> pending_;
+  Requests timed_;            // what a schedule in minutes has asked for on the first rank
+  Requests settled_, agreed_;  // of all ranks, as last read; as of the step before, the same on all
   double last_loss_ = 0, last_grad_norm_ = 0;
   bool has_loss_ = false;
   int64_t last_epoch_ = 0;  // of the last step

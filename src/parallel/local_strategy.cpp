@@ -138,6 +138,13 @@ NamedTensors LocalStrategy::trainable_parameters() {
 
 NamedTensors LocalStrategy::full_state() { return state_tensors(*model_); }
 
+std::vector<double> sum_over_ranks(Strategy& strategy, const std::vector<double>& values) {
+  if (strategy.place().ranks == 1) return values;
+  const at::Tensor sums =
+      strategy.sum_over_ranks(torch::tensor(values, at::kDouble).to(strategy.primary())).to(at::kCPU);
+  return {sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel()};
+}
+
 NamedTensors state_tensors(const torch::nn::Module& module) {
   NamedTensors tensors;
   for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());

@@ -35,13 +35,20 @@ struct StepTimes {
   double forward_seconds = 0, backward_seconds = 0, replicate_seconds = 0;
 };
 
+/// Which of the run's ranks this strategy is.
+struct RankPlace {
+  int64_t rank = 0, ranks = 1;
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
   /// Clears the gradients it owns, then leaves the exact gradient of the mean loss over `global_count` samples in the
-  /// parameters of the primary device. `micro_batches`: at least one, none empty; their counts sum to global_count.
+  /// parameters of the primary device. `micro_batches`: at least one, none empty; their counts sum to global_count. With
+  /// ranks: this rank's parts of them, equally many on each, some perhaps empty; the sums are this rank's.
   virtual StepSums forward_backward(std::span<const Batch> micro_batches, int64_t global_count) = 0;
-  /// Logits in evaluation mode, without gradients, in the order of the batch's samples.
+  /// Logits in evaluation mode, without gradients, in the order of the batch's samples. With ranks: of this rank's
+  /// samples, after prepare_evaluation() on all.
   virtual EvalSums evaluate(const Batch& batch) = 0;
   /// Canonical names; the live tensors on the primary device. Trainable parameters only / everything saved
   /// (parameters, then buffers, in torchvision's order).
@@ -50,6 +57,16 @@ class Strategy {
   /// Call after full_state's tensors were written to (load), before the next step; also if an optimizer moved weights
   /// after an evaluation and another evaluation follows without a step between.
   virtual void state_changed() = 0;
+
+  // What ranks agree on; of one rank, nothing to do. All ranks call these in the same order.
+  [[nodiscard]] virtual RankPlace place() const { return {}; }
+  /// `values` [n] float64 on any device -> the sums over the ranks, the same bits on each.
+  virtual at::Tensor sum_over_ranks(at::Tensor values) { return values; }
+  /// Gives all ranks the first one's values, in place.
+  virtual void take_from_first_rank(const NamedTensors& /*tensors*/) {}
+  /// Before the first evaluate() of an evaluation: the statistics of the first rank are the run's.
+  virtual void prepare_evaluation() {}
+
   [[nodiscard]] virtual at::Device primary() const = 0;
   [[nodiscard]] virtual StepTimes last_times() const { return {}; }
 };
@@ -61,6 +78,9 @@ struct StrategyOptions {
   int threads = 1;                         // CPU: intra-op threads of the whole process
   bool channels_last = false;
 };
+
+/// Strategy::sum_over_ranks for numbers of the host, which waits for them.
+std::vector<double> sum_over_ranks(Strategy& strategy, const std::vector<double>& values);
 
 /// The live tensors of a module by name: parameters, then buffers, in the order they were registered.
 NamedTensors state_tensors(const torch::nn::Module& module);

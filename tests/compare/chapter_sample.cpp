@@ -112,7 +112,7 @@ void train(const std::string& recipe, const std::string& out, const std::string&
                    .optimizer = optimizer,
                    .schedule = schedule,
                    .feed = feed,
-                   .checkpointer = checkpointer,
+                   .checkpointer = &checkpointer,
                    .observer = observer,
                    .clock = clock},
                   {});

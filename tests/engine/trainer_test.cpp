@@ -94,7 +94,7 @@ class TestRun {
                                                       .schedule = schedule_,
                                                       .feed = feed_,
                                                       .evaluator = &evaluator_,
-                                                      .checkpointer = checkpointer_,
+                                                      .checkpointer = &checkpointer_,
                                                       .observer = observer,
                                                       .clock = clock},
                                          state);
