@@ -17,6 +17,15 @@ int stop_signal();
 void begin_saving();
 void end_saving();
 
+/// begin_saving() for a scope.
+class SavingScope {
+ public:
+  SavingScope() { begin_saving(); }
+  ~SavingScope() { end_saving(); }
+  SavingScope(const SavingScope&) = delete;
+  SavingScope& operator=(const SavingScope&) = delete;
+};
+
 /// The exit code that belongs to a stop signal (130 or 143).
 ExitCode exit_code_of_signal(int signal);
 

@@ -33,6 +33,7 @@ constexpr std::array kRules = {
     KeyRule{"devices.", ResumeRule::kTakenNumerics},
     KeyRule{"parallel.strategy", ResumeRule::kTakenNumerics},
     KeyRule{"parallel.sync_bn", ResumeRule::kTakenNumerics},
+    KeyRule{"parallel.timeout", ResumeRule::kTaken},
     KeyRule{"train.accumulate", ResumeRule::kTakenNumerics},
     KeyRule{"train.micro_batch", ResumeRule::kTakenNumerics},
     KeyRule{"train.memory_format", ResumeRule::kTakenNumerics},

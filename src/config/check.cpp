@@ -340,6 +340,19 @@ std::vector<ConfigProblem> cross_check(const RunConfig& config) {
   if (data.val == "none" && train.early_stop > 0) {
     problem("train.early_stop", "cannot be decided with data.val = none", "give data to evaluate on with --val");
   }
+  const bool ranks = parallel.strategy == "ddp";
+  if (!ranks && parallel.sync_bn) {
+    problem("parallel.sync_bn", "has no effect with parallel.strategy = " + parallel.strategy,
+            "only ranks share statistics: give --strategy ddp");
+  }
+  if (!ranks && parallel.grad_dtype != "auto") {
+    problem("parallel.grad_dtype", "has no effect with parallel.strategy = " + parallel.strategy,
+            "only ranks send gradients to each other: give --strategy ddp");
+  }
+  if (ranks && devices.allow_duplicates) {
+    problem("devices.allow_duplicates", "cannot stand together with parallel.strategy = ddp",
+            "two ranks on one GPU wait for each other for ever");
+  }
   if (train.eval_every.never() && train.early_stop > 0) {
     problem("train.early_stop", "cannot be decided with train.eval_every = 0", "such as --eval-every 1e");
   }

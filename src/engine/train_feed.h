@@ -34,8 +34,8 @@ class TrainFeed {
 
  private:
   struct Step {
-    int64_t first = 0, count = 0;       // of order_
-    std::vector<int64_t> own_parts;     // this rank's samples of each micro-batch
+    int64_t first = 0, count = 0;    // of order_
+    std::vector<int64_t> own_parts;  // this rank's samples of each micro-batch
   };
   [[nodiscard]] Batch empty_batch() const;
 

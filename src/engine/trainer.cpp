@@ -191,6 +191,7 @@ Trainer::Due Trainer::what_is_due() {
 }
 
 std::optional<TrainOutcome> Trainer::step_boundary(Due due) {
+  if (parts_.checkpointer != nullptr) parts_.checkpointer->collect();
   std::optional<TrainOutcome> outcome = stop_request();
   if (due.report || due.evaluate || due.save || outcome) settle();
   if (due.report) report_step();
@@ -211,7 +212,10 @@ std::optional<TrainOutcome> Trainer::step_boundary(Due due) {
     show_progress("save");
     update_elapsed();
     const double start = parts_.clock.monotonic_seconds();
-    if (parts_.checkpointer != nullptr) parts_.checkpointer->save(state_);
+    if (parts_.checkpointer != nullptr) {
+      parts_.checkpointer->save(state_);
+      if (outcome) parts_.checkpointer->finish();
+    }
     saving_ += parts_.clock.monotonic_seconds() - start;
   } else {
     show_progress("train");

@@ -1,7 +1,7 @@
 // The training loop: fetch, forward and backward, clip, update, report; and at step boundaries what is due: report,
 // evaluation, checkpoint, the end. It knows no device, file or file format. With several ranks each runs this loop, in
-// step: what one of them alone can know - a signal, the time - all learn with the sums of a step, and act on it together
-// a step later.
+// step: what one of them alone can know - a signal, the time - all learn with the sums of a step, and act on it
+// together a step later.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct TrainerParts {
   Optimizer& optimizer;
   const LrSchedule& schedule;
   TrainFeed& feed;
-  Evaluator* evaluator = nullptr;  // none: the data have no part for it
+  Evaluator* evaluator = nullptr;        // none: the data have no part for it
   Checkpointer* checkpointer = nullptr;  // none: another rank writes
   Observer& observer;
   SampleTrace* trace = nullptr;
@@ -110,7 +110,7 @@ class Trainer {
     DeviceScalars scalars;  // loss sum, top-1, gradient norm, whether any is not finite; of several ranks: requests
   };
   std::optional<Pending> pending_;
-  Requests timed_;            // what a schedule in minutes has asked for on the first rank
+  Requests timed_;             // what a schedule in minutes has asked for on the first rank
   Requests settled_, agreed_;  // of all ranks, as last read; as of the step before, the same on all
   double last_loss_ = 0, last_grad_norm_ = 0;
   bool has_loss_ = false;

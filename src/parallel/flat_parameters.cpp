@@ -32,6 +32,7 @@ FlatParameters::FlatParameters(torch::nn::Module& module, at::Device device) {
   const auto parameters = module.named_parameters();
   for (const auto& item : parameters)
     if (item.value().requires_grad()) append(item.key(), Kind::kTrainable, item.value());
+  buffers_offset_ = total_bytes_;
   for (const auto& item : module.named_buffers()) append(item.key(), Kind::kBuffer, item.value());
   changing_bytes_ = total_bytes_;
   for (const auto& item : parameters)
@@ -48,7 +49,10 @@ FlatParameters::FlatParameters(torch::nn::Module& module, at::Device device) {
 
 FlatParameters::FlatParameters(torch::nn::Module& twin, const FlatParameters& primary, at::Device device,
                                Storage storage)
-    : slots_(primary.slots_), changing_bytes_(primary.changing_bytes_), total_bytes_(primary.total_bytes_) {
+    : slots_(primary.slots_),
+      buffers_offset_(primary.buffers_offset_),
+      changing_bytes_(primary.changing_bytes_),
+      total_bytes_(primary.total_bytes_) {
   const torch::NoGradGuard no_grad;
   if (storage == Storage::kShared) {
     bytes_ = primary.bytes_;

@@ -26,6 +26,10 @@ class FlatParameters {
   [[nodiscard]] const at::Tensor& bytes() const { return bytes_; }
   /// The part that training changes: trainable parameters, then the module's buffers. Frozen parameters follow it.
   [[nodiscard]] const at::Tensor& changing() const { return changing_; }
+  /// The module's buffers alone.
+  [[nodiscard]] at::Tensor buffers() const {
+    return bytes_.narrow(0, buffers_offset_, changing_bytes_ - buffers_offset_);
+  }
   /// Trainable parameters by their canonical names, in the module's order.
   [[nodiscard]] const std::vector<std::pair<std::string, at::Tensor>>& trainable() const { return trainable_; }
 
@@ -43,7 +47,7 @@ class FlatParameters {
   [[nodiscard]] at::Tensor view_of(const Slot& slot) const;
 
   std::vector<Slot> slots_;
-  int64_t changing_bytes_ = 0, total_bytes_ = 0;
+  int64_t buffers_offset_ = 0, changing_bytes_ = 0, total_bytes_ = 0;
   at::Tensor bytes_, changing_;
   std::vector<std::pair<std::string, at::Tensor>> trainable_;
 };

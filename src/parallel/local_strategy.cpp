@@ -10,28 +10,11 @@
 #include "base/clock.h"
 #include "data/epoch_order.h"
 #include "parallel/classification_loss.h"
+#include "parallel/evaluation_mode.h"
 #include "parallel/thread_count.h"
 
 namespace mgtrain {
 namespace {
-
-/// Evaluation mode for a scope; afterwards each module is in the mode it was in.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& model) : parts_(model.modules()) {
-    for (const auto& part : parts_) training_.push_back(part->is_training());
-    model.eval();
-  }
-  ~EvaluationMode() {
-    for (size_t i = 0; i < parts_.size(); ++i) parts_[i]->train(training_[i]);
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  std::vector<std::shared_ptr<torch::nn::Module>> parts_;
-  std::vector<bool> training_;
-};
 
 void check_counts(std::span<const Batch> micro_batches, int64_t global_count) {
   int64_t count = 0;

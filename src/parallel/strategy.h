@@ -44,8 +44,8 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
   /// Clears the gradients it owns, then leaves the exact gradient of the mean loss over `global_count` samples in the
-  /// parameters of the primary device. `micro_batches`: at least one, none empty; their counts sum to global_count. With
-  /// ranks: this rank's parts of them, equally many on each, some perhaps empty; the sums are this rank's.
+  /// parameters of the primary device. `micro_batches`: at least one, none empty; their counts sum to global_count.
+  /// With ranks: this rank's parts of them, equally many on each, some perhaps empty; the sums are this rank's.
   virtual StepSums forward_backward(std::span<const Batch> micro_batches, int64_t global_count) = 0;
   /// Logits in evaluation mode, without gradients, in the order of the batch's samples. With ranks: of this rank's
   /// samples, after prepare_evaluation() on all.

@@ -69,7 +69,6 @@ std::string period_text(const Every& every) {
 }
 
 const char* stem_text(Stem stem) { return stem == Stem::kCifar ? "cifar" : "imagenet"; }
-const char* strategy_text(StrategyKind strategy) { return strategy == StrategyKind::kSingle ? "single" : "dp"; }
 
 std::string image_text(const DatasetInfo& data) {
   return std::to_string(data.channels) + "x" + std::to_string(data.input_height) + "x" +
@@ -214,7 +213,7 @@ std::string render_plan(const RunPlan& plan, const CheckedConfig& checked) {
                                 "): " + grouped(plan.dataset.train.num_samples) + " images to train, " +
                                 (plan.dataset.val ? grouped(plan.dataset.val->num_samples) : std::string("none")) +
                                 " to evaluate, " + image_text(plan.dataset));
-  rows.emplace_back("strategy", std::string(strategy_text(plan.strategy)) + ": " + plan.strategy_reason);
+  rows.emplace_back("strategy", std::string(strategy_name(plan.strategy)) + ": " + plan.strategy_reason);
   rows.emplace_back("batch", grouped(plan.global_batch) + " samples an update; per device " +
                                  sizes_text(plan.device_shares) + "; micro-batches " + sizes_text(plan.micro_batches));
   rows.emplace_back("steps", steps_text(plan));
@@ -261,7 +260,7 @@ nlohmann::ordered_json plan_to_json(const RunPlan& plan) {
     return Json{{"samples", part.num_samples}, {"files", files}};
   };
   return {{"headline", headline(plan)},
-          {"strategy", strategy_text(plan.strategy)},
+          {"strategy", strategy_name(plan.strategy)},
           {"strategy_reason", plan.strategy_reason},
           {"requested_gpus", plan.selection.requested},
           {"fell_back_to_cpu", plan.selection.fell_back_to_cpu},

@@ -68,7 +68,10 @@ class Planner {
 
   void choose_strategy() {
     const std::string& asked = config_.parallel.strategy;
-    if (num_devices() == 1) {
+    if (asked == "ddp") {
+      plan_.strategy = StrategyKind::kRanks;
+      plan_.strategy_reason = "asked for; a rank a device, each a thread of this process";
+    } else if (num_devices() == 1) {
       plan_.strategy = StrategyKind::kSingle;
       plan_.strategy_reason = asked == "single" ? "asked for"
                               : asked == "dp"   ? "dp was asked for; with one device there is nothing to share"
@@ -165,7 +168,7 @@ class Planner {
     if (count == 0 || (last && config_.data.drop_last)) return false;
     const std::vector<int64_t> pieces = split_batch(count, num_devices(), pieces_of(count, batch, full_pieces));
     return std::ranges::any_of(pieces, [&](int64_t size) {
-      const std::vector<int64_t> chunks = even_shares(size, num_devices());
+      const std::vector<int64_t> chunks = even_shares(size, config_.parallel.sync_bn ? 1 : num_devices());
       return std::ranges::find(chunks, 1) != chunks.end();
     });
   }
@@ -233,8 +236,9 @@ class Planner {
       }
       const Device& where = plan_.selection.devices[static_cast<size_t>(device)];
       const bool gpu = where.kind == DeviceKind::kCuda;
+      const bool updates = device == 0 || plan_.strategy == StrategyKind::kRanks;  // holds optimizer state
       const uint64_t bytes = estimate_device_bytes(plan_.model, config_.optim, plan_.trainable_parameters,
-                                                   element_bytes, chunk, device == 0, gpu);
+                                                   element_bytes, chunk, updates, gpu);
       plan_.device_bytes.push_back(bytes);
       if (!gpu) host += static_cast<double>(bytes);
       if (gpu && where.memory_bytes > 0 && bytes > where.memory_bytes)
@@ -266,6 +270,11 @@ class Planner {
                             "; its gradient is the mean over its own samples, the learning rate the same");
     }
     if (!plan_.dataset.val) plan_.notes.push_back("no evaluation: the data set has no part for it, or --val none");
+    if (plan_.strategy == StrategyKind::kRanks && num_devices() > 1) {
+      plan_.notes.push_back("each rank has its own weights and optimizer state; gradients are summed" +
+                            std::string(config_.parallel.grad_dtype == "bf16" ? " as bfloat16" : "") +
+                            " over the ranks during backward");
+    }
     if (plan_.strategy == StrategyKind::kDataParallel && plan_.selection.on_cpu()) {
       std::string note =
           "the forward pass of a CPU replica uses one core, the backward pass as many as there are replicas";
@@ -288,6 +297,13 @@ class Planner {
   void note_batch_norm() {
     const bool devices = num_devices() > 1, pieces = plan_.accumulate > 1;
     if (!devices && !pieces) return;
+    const bool ranks = plan_.strategy == StrategyKind::kRanks;
+    if (config_.parallel.sync_bn) {
+      plan_.notes.push_back("BatchNorm in training: the statistics are those of " +
+                            std::string(pieces ? "each micro-batch" : "the whole batch") + " over all ranks (" +
+                            count_of(std::ranges::max(plan_.micro_batches), "image") + " at most)");
+      return;
+    }
     const std::string chunk = devices && pieces ? "its chunk of a micro-batch"
                               : devices         ? "its chunk of the batch"
                                                 : "each micro-batch";
@@ -296,7 +312,8 @@ class Planner {
         "BatchNorm in training: " +
         std::string(devices ? "each device normalises with the statistics of " : "the statistics are those of ") +
         chunk + " (" + count_of(images, "image") + " at most)" +
-        (devices ? "; the running statistics are those of the primary, " + plan_.selection.devices.front().label()
+        (devices ? std::string("; the running statistics are those of ") + (ranks ? "rank 0, " : "the primary, ") +
+                       plan_.selection.devices.front().label() + (ranks ? ", and all ranks evaluate with them" : "")
                  : ""));
   }
 
@@ -306,6 +323,18 @@ class Planner {
 };
 
 }  // namespace
+
+const char* strategy_name(StrategyKind strategy) {
+  switch (strategy) {
+    case StrategyKind::kSingle:
+      return "single";
+    case StrategyKind::kDataParallel:
+      return "dp";
+    case StrategyKind::kRanks:
+      return "ddp";
+  }
+  return "";
+}
 
 void keep_one_device_if_asked(const RunConfig& config, Selection& selection) {
   const size_t devices = selection.devices.size();

@@ -13,7 +13,9 @@
 
 namespace mgtrain {
 
-enum class StrategyKind { kSingle, kDataParallel };
+enum class StrategyKind { kSingle, kDataParallel, kRanks };
+/// "single", "dp", "ddp".
+const char* strategy_name(StrategyKind strategy);
 
 struct RunPlan {
   Selection selection;  // its notes and warnings are among the plan's own, below

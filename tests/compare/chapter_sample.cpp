@@ -99,7 +99,6 @@ void train(const std::string& recipe, const std::string& out, const std::string&
                              .strategy = strategy,
                              .optimizer = optimizer,
                              .observer = observer,
-                             .clock = clock,
                              .file_lengths = [] { return std::map<std::string, uint64_t>(); }},
                             {});
   Trainer trainer({.total_steps = plan.total_steps,

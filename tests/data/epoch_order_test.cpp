@@ -40,6 +40,18 @@ TEST_CASE("every order of four samples is drawn as often as any other", "[data]"
   CHECK(chi_squared < 49.7);  // 23 degrees of freedom, p = 0.001; the draws are always the same
 }
 
+TEST_CASE("a rank's share lies behind those of the ranks before it", "[data]") {
+  int64_t next = 0;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const ShareOfRank share = share_of_rank(10, rank, 4);
+    CHECK(share.first == next);
+    next += share.count;
+  }
+  CHECK(next == 10);
+  CHECK(share_of_rank(3, 3, 4).count == 0);
+  CHECK_THROWS(share_of_rank(3, 4, 4));
+}
+
 TEST_CASE("shares differ by at most one, the larger first", "[data]") {
   CHECK(even_shares(10, 4) == std::vector<int64_t>{3, 3, 2, 2});
   CHECK(even_shares(3, 4) == std::vector<int64_t>{1, 1, 1, 0});

@@ -77,7 +77,6 @@ class TestRun {
                        .strategy = strategy,
                        .optimizer = optimizer_,
                        .observer = observer,
-                       .clock = clock,
                        .file_lengths = [] { return std::map<std::string, uint64_t>(); }},
                       {}) {
     strategy.clock = &clock;

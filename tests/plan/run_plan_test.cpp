@@ -179,3 +179,25 @@ TEST_CASE("narrow nets run in nchw on the CPU, where oneDNN's nhwc gradients wou
   // A bottleneck's shortcut has four times the channels.
   CHECK(fake_plan({{"model.width", "4"}, {"model.name", "resnet50"}}, data).memory_format == "nhwc");
 }
+
+TEST_CASE("ddp: a rank a device, each with optimizer state; one device is a world of one", "[plan]") {
+  const DatasetInfo data = fake_dataset(1000);
+  const Flags four = {{"devices.gpus", "cpu:4"}, {"train.batch", "64"}};
+  Flags ddp = four;
+  ddp.emplace_back("parallel.strategy", "ddp");
+  const RunPlan ranks = fake_plan(ddp, data), replicas = fake_plan(four, data);
+  CHECK(ranks.strategy == StrategyKind::kRanks);
+  CHECK(ranks.device_shares == replicas.device_shares);
+  CHECK(ranks.device_bytes[0] == replicas.device_bytes[0]);
+  CHECK(ranks.device_bytes[1] > replicas.device_bytes[1]);
+  CHECK(mentions(ranks.notes, "rank 0, cpu replica 0, and all ranks evaluate with them"));
+  CHECK(fake_plan({{"devices.gpus", "cpu"}, {"parallel.strategy", "ddp"}}, data).strategy == StrategyKind::kRanks);
+}
+
+TEST_CASE("sync_bn: the statistics are those of the whole batch, so a rank may have one image", "[plan]") {
+  Flags flags = {{"devices.gpus", "cpu:2"}, {"train.batch", "5"}, {"parallel.strategy", "ddp"}};
+  const DatasetInfo tiny = fake_dataset(11, 4);  // an epoch's last batch is one image
+  flags.emplace_back("parallel.sync_bn", "true");
+  flags.emplace_back("data.drop_last", "true");
+  CHECK(mentions(fake_plan(flags, tiny).notes, "those of the whole batch over all ranks (5 images at most)"));
+}

@@ -1,0 +1,128 @@
+// `--strategy ddp`: whole runs of ranks as threads, against one device, dp and themselves.
+#include <csignal>
+
+#include "end_to_end/scene.h"
+#include "support/catch.h"
+
+using namespace mgtrain;
+using namespace mgtrain::test;
+
+namespace {
+
+std::vector<std::string> ddp(const std::string& gpus, const std::vector<std::string>& more = {}) {
+  std::vector<std::string> flags = {"--strategy", "ddp", "--gpus", gpus};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+constexpr int64_t kSteps = 21;
+
+double last_loss(const Scene& scene, const std::string& run) {
+  return events(scene.run(run), "eval").back().at("loss");
+}
+
+}  // namespace
+
+TEST_CASE("a world of one is a run on one device, bit for bit", "[end_to_end]") {
+  const Scene scene;
+  REQUIRE(scene.train("single", {"--gpus", "cpu:1"}).exit_code == 0);
+  const ProgramResult result = scene.train("ddp", ddp("cpu:1"));
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(checkpoint_bits(scene.run("ddp"), kSteps) == checkpoint_bits(scene.run("single"), kSteps));
+  CHECK(numeric_log(scene.run("ddp")) == numeric_log(scene.run("single")));
+}
+
+TEST_CASE("ranks train as replicas do, repeat their bits, and each sample is seen once an epoch", "[end_to_end]") {
+  const Scene scene;
+  const std::vector<std::string> double_precision = {"--set", "train.dtype=float64", "--trace-samples"};
+  std::vector<std::string> dp = double_precision;
+  dp.insert(dp.end(), {"--gpus", "cpu:3"});
+  REQUIRE(scene.train("dp", dp).exit_code == 0);
+  for (const char* run : {"first", "second"}) {
+    const ProgramResult result = scene.train(run, ddp("cpu:3", double_precision));
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+  }
+  CHECK(checkpoint_bits(scene.run("first"), kSteps) == checkpoint_bits(scene.run("second"), kSteps));
+  CHECK(numeric_log(scene.run("first")) == numeric_log(scene.run("second")));
+  CHECK(text_of(scene.run("first") / "samples.txt") == text_of(scene.run("dp") / "samples.txt"));
+  const std::vector<Json> ours = events(scene.run("first"), "step"), theirs = events(scene.run("dp"), "step");
+  REQUIRE(ours.size() == kSteps);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    CAPTURE(i);
+    // The same chunks; sums over them in another order.
+    CHECK(ours[i].at("loss").get<double>() == Approx(theirs[i].at("loss").get<double>()).epsilon(1e-9));
+    CHECK(ours[i].at("top1") == theirs[i].at("top1"));
+  }
+  CHECK(events(scene.run("first"), "start").at(0).at("strategy") == "ddp");
+}
+
+TEST_CASE("a checkpoint of two ranks goes on on one device, on three replicas and on three ranks", "[end_to_end]") {
+  const Scene scene;
+  const std::vector<std::string> short_run = {"--epochs", "1", "--schedule", "constant"};
+  REQUIRE(scene.train("ranks", ddp("cpu:2", short_run)).exit_code == 0);
+  const ProgramResult eval = scene.mgtrain({"eval", "ranks", "--gpus", "cpu", "--json"});
+  REQUIRE(eval.exit_code == 0);
+  CHECK(Json::parse(eval.out).at("loss").get<double>() == Approx(last_loss(scene, "ranks")).epsilon(1e-6));
+  for (const auto& [gpus, strategy] : {std::pair{"cpu", "single"}, {"cpu:3", "dp"}, {"cpu:3", "ddp"}}) {
+    CAPTURE(gpus, strategy);
+    const std::string name = std::string("to-") + strategy;
+    const ProgramResult result = scene.train(
+        name, {"--resume", "ranks", "--epochs", "2", "--schedule", "constant", "--gpus", gpus, "--strategy", strategy});
+    INFO(result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find("resumed at step 7") != std::string::npos);
+    CHECK(events(scene.run(name), "step").size() == 7);
+  }
+}
+
+TEST_CASE("ranks killed or stopped and resumed end with the bits of an unbroken run", "[end_to_end]") {
+  const Scene scene;
+  const std::vector<std::string> flags =
+      ddp("cpu:2", {"--epochs", "6", "--save-every", "5", "--eval-every", "10", "--trace-samples"});
+  REQUIRE(scene.train("whole", flags).exit_code == 0);
+  std::vector<std::string> resuming = flags;
+  resuming.insert(resuming.end(), {"--resume", "auto"});
+  for (const int signal : {SIGKILL, SIGTERM, SIGINT}) {
+    CAPTURE(signal);
+    const size_t steps = events(scene.run("cut"), "step").size() + 3;
+    Program program(mgtrain_path(), scene.arguments("cut", resuming), {.folder = scene.folder()});
+    REQUIRE(program.wait_until([&] { return events(scene.run("cut"), "step").size() >= steps; }));
+    program.send(signal);
+    const ProgramResult result = program.wait();
+    INFO(result.err);
+    if (result.exit_code == 0) continue;
+    CHECK(result.exit_code == 128 + signal);
+  }
+  const ProgramResult result = scene.train("cut", resuming);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(checkpoint_bits(scene.run("cut"), 42) == checkpoint_bits(scene.run("whole"), 42));
+  CHECK(numeric_log(scene.run("cut")) == numeric_log(scene.run("whole")));
+  CHECK(text_of(scene.run("cut") / "samples.txt") == text_of(scene.run("whole") / "samples.txt"));
+}
+
+TEST_CASE("with --sync-bn the cut of a batch does not matter, and without ranks it is refused", "[end_to_end]") {
+  const Scene scene;
+  const std::vector<std::string> exact = {"--set", "train.dtype=float64", "--epochs", "1"};
+  std::vector<std::string> one = exact, two = ddp("cpu:3", exact);
+  one.insert(one.end(), {"--gpus", "cpu"});
+  two.push_back("--sync-bn");
+  REQUIRE(scene.train("one", one).exit_code == 0);
+  const ProgramResult result = scene.train("two", two);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(last_loss(scene, "two") == Approx(last_loss(scene, "one")).epsilon(1e-6));
+  const ProgramResult refused = scene.train("never", {"--gpus", "cpu:2", "--sync-bn"});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err.find("--strategy ddp") != std::string::npos);
+}
+
+TEST_CASE("a full disk ends ranks with the writer's exit code, and none is left waiting", "[end_to_end]") {
+  const Scene scene;
+  const ProgramResult result = scene.train("a", ddp("cpu:2", {"--width", "16"}), {.file_size_limit = 400 * 1024});
+  INFO(result.err);
+  CHECK(result.exit_code == 5);
+  CHECK(result.err.find("checkpoint") != std::string::npos);
+}
