@@ -78,6 +78,36 @@ TEST_CASE("a data-parallel run on two simulated devices trains, repeats its bits
   CHECK(says(predicted.out, set + ":2: "));
 }
 
+TEST_CASE("a run of ranks on simulated devices trains, repeats its bits, and resumes on one", "[simulated]") {
+  const Scene scene;
+  const std::vector<std::string> ranks = {"--gpus", "sim:3", "--strategy", "ddp"};
+  const ProgramResult first = train(scene, "first", ranks);
+  INFO(first.err);
+  REQUIRE(first.exit_code == 0);
+  REQUIRE(train(scene, "second", ranks).exit_code == 0);
+  CHECK(checkpoint_bits(scene.run("first"), kSteps) == checkpoint_bits(scene.run("second"), kSteps));
+  CHECK(events(scene.run("first"), "eval").size() == 3);
+  const ProgramResult longer =
+      train(scene, "longer", {"--resume", "first", "--epochs", "4", "--resume-changes", "allow", "--gpus", "sim:1"});
+  INFO(longer.err);
+  CHECK(longer.exit_code == 0);
+}
+
+TEST_CASE("a device that fails under a rank ends the run with exit code 7 and its name, full memory with 8",
+          "[simulated]") {
+  const Scene scene;
+  const std::vector<std::string> ranks = {"--gpus", "sim:2", "--strategy", "ddp"};
+  const ProgramResult failed = train(scene, "failed", ranks, {{"MGTEST_SIM_FAULT", "1:2500"}});
+  INFO(failed.err);
+  CHECK(failed.exit_code == 7);
+  CHECK(says(failed.err, "sim:1"));
+  const ProgramResult full =
+      train(scene, "full", {"--gpus", "sim:2", "--strategy", "ddp", "--batch", "96"}, {{"MGTEST_SIM_CAP", "1200000"}});
+  INFO(full.err);
+  CHECK(full.exit_code == 8);
+  CHECK(says(full.err, "out of memory on sim:"));
+}
+
 TEST_CASE("plan shows the simulated devices and the strategy over them", "[simulated]") {
   const Scene scene;
   std::vector<std::string> arguments = scene.arguments("never", {"--gpus", "sim:4", "--primary", "2"});
