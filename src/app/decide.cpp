@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "checkpoint/resume_changes.h"
+#include "checkpoint/weights_file.h"
 
 namespace mgtrain {
 namespace {
@@ -17,11 +19,18 @@ ConfigSources sources_of(const CommandLine& line, const RunPlace& place) {
   return sources;
 }
 
-void check_init(const RunConfig& values, FileSystem& files) {
-  const std::string& init = values.model.init;
-  if (init.empty() || files.is_file(init) || files.is_directory(init)) return;
-  throw CheckpointError("--init " + init +
-                        ": no such file or folder; expected a safetensors file, a checkpoint or a run");
+/// The file that a new run starts from, if one is named: looked at before anything that takes longer.
+std::optional<WeightsFile> open_init(const RunConfig& values, const RunPlace& place, const CommandLine& line,
+                                     FileSystem& files) {
+  if (values.model.init.empty() || place.record) return std::nullopt;
+  return open_weights(files, values.model.init, line.program);
+}
+
+/// Whether it fits the network, which is known now; what to say of it.
+std::vector<std::string> check_init(const WeightsFile& weights, const ModelConfig& model, const RunPlan& plan) {
+  const InitOptions options{.path = model.init, .reset_head = model.reset_head, .allow_missing = model.allow_missing};
+  const std::string dtype = plan.dtype == "float64" ? "F64" : "F32";
+  return describe_weights(weights, fit_weights(weights, options, state_entries(plan.model, dtype)));
 }
 
 /// What is decided by evaluations needs data for them; that a data set has none shows only now.
@@ -55,13 +64,16 @@ Decision decide(const CommandLine& line, AppContext& context) {
   RunPlace place = find_run_place(line, context);
   std::vector<std::string> warnings = place.warnings;
   CheckedConfig config = check(sources_of(line, place), &warnings);
-  if (!place.record) check_init(config.values(), context.files);
+  const std::optional<WeightsFile> init = open_init(config.values(), place, line, context.files);
   Inventory inventory = context.inventory();
   Selection selection = select_devices(config.values().devices, inventory);
   DatasetInfo dataset = inspect_dataset(config.values().data, embedded_data_candidates(line.program));
   RunPlan plan = make_plan(config, selection, dataset);
   check_evaluated(config.values().train, plan);
   std::vector<std::string> notes = place.notes;
+  if (init) {
+    for (std::string& note : check_init(*init, config.values().model, plan)) notes.push_back(std::move(note));
+  }
   if (place.record) {
     const RunRecord& record = *place.record;
     for (std::string& change : check_resume(record, config.values(), plan, line.resume_changes_allow, ""))

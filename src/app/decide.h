@@ -18,7 +18,7 @@ namespace mgtrain {
 struct Decision {
   RunPlace place;
   CheckedConfig config;               // of a resumed run: that of its checkpoint, with what the user gave now
-  std::vector<std::string> notes;     // of the place
+  std::vector<std::string> notes;     // of the place and of the weights to start from
   std::vector<std::string> warnings;  // of place and config; the devices' and the plan's are in plan.warnings
   Inventory inventory;
   Selection selection;  // as asked for; plan.selection is what the run uses
@@ -27,7 +27,7 @@ struct Decision {
 };
 
 /// Reads headers only: seconds at most. Throws ConfigError (2), DeviceError (7), DataError (3), or CheckpointError (4)
-/// where model.init names nothing or a resumed run is of another network; logs nothing.
+/// where model.init names nothing that fits or a resumed run is of another network; logs nothing.
 Decision decide(const CommandLine& line, AppContext& context);
 
 /// What a resumed run does differently from its checkpoint, each said in a line. `fingerprint`: of the data now; empty

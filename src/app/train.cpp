@@ -17,6 +17,7 @@
 #include "comm/process_groups.h"
 #include "comm/rank_team.h"
 #include "data/sources.h"
+#include "devices/torch_device.h"
 #include "engine/assertions.h"
 #include "observe/console.h"
 #include "observe/past_evals.h"
@@ -77,7 +78,9 @@ TrainOutcome train_ranks(const TrainJob& job, std::vector<std::unique_ptr<TrainR
       *world->comm(),
       [&](int rank) {
         auto& own = ranks[static_cast<size_t>(rank)];
-        own = std::make_unique<TrainRank>(job, static_cast<size_t>(rank), world->process_group(rank));
+        own = std::make_unique<TrainRank>(
+            job, static_cast<size_t>(rank),
+            world->process_group(rank, to_torch(plan.selection.devices[static_cast<size_t>(rank)]).type()));
         const TrainOutcome ended = own->train();
         if (rank == 0) outcome = ended;
       },

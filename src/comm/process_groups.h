@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <vector>
 
 #include "comm/comm_world.h"
 
@@ -19,8 +18,10 @@ class InProcessWorld {
 
   /// What ends them all.
   [[nodiscard]] const std::shared_ptr<CommWorld>& comm() const { return world_; }
-  /// Rank `rank`'s end of the group of all. Any thread, once a rank.
-  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group(int rank) const;
+  /// Rank `rank`'s end of the group of all, for tensors on devices of this type: NCCL for GPUs, else
+  /// in_process_backend. Called by each rank's thread, once.
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group(
+      int rank, c10::DeviceType device = c10::DeviceType::CPU) const;
 
  private:
   struct Shared;
@@ -29,5 +30,12 @@ class InProcessWorld {
 };
 
 std::unique_ptr<InProcessWorld> make_in_process_world(int ranks, std::chrono::milliseconds timeout);
+
+/// The group of all ranks that met at `store`, a process each, for tensors on devices of this type: NCCL for GPUs, Gloo
+/// for CPUs over `address` (backends.h). All call it at the same time.
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                          int size, c10::DeviceType device,
+                                                          std::chrono::milliseconds timeout,
+                                                          const std::string& address);
 
 }  // namespace mgtrain

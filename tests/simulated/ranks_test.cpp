@@ -1,4 +1,6 @@
 // Ranks on simulated devices: the numbers of ranks on the CPU, what a step moves, and what happens when one fails.
+#include <barrier>
+
 #include "comm/in_process_backend.h"
 #include "engine/device_scalars.h"
 #include "parallel/mesh_strategy.h"
@@ -8,6 +10,10 @@
 
 namespace mgtrain::test {
 namespace {
+
+void on_sim_ranks(int ranks, const std::function<void(int rank, const Group& group)>& work) {
+  on_ranks(ranks, work, c10::DeviceType::PrivateUse1);
+}
 
 /// The part of a batch that a rank gets.
 Batch part_of(const Batch& batch, int64_t rank, int64_t ranks) {
@@ -34,17 +40,20 @@ void train_ranks(int ranks, bool simulated, int steps, int64_t batch_size,
   const Models models = models_for(ranks);
   std::vector<Batch> batches;  // drawn here: the generator is the process's
   for (int step = 0; step < steps; ++step) batches.push_back(resnet_batch(batch_size, static_cast<uint64_t>(step)));
-  on_ranks(ranks, [&](int rank, const Group& group) {
-    at::set_num_threads(1);
-    MeshStrategy strategy(models[static_cast<size_t>(rank)], device_of_rank(rank, simulated), {.group = group});
-    Optimizer optimizer(optim_config("sgd"), strategy.trainable_parameters());
-    for (const Batch& batch : batches) {
-      const Batch own = part_of(batch, rank, ranks);
-      strategy.forward_backward({&own, 1}, batch_size);
-      update(strategy.trainable_parameters(), optimizer);
-    }
-    at_end(rank, strategy, optimizer);
-  });
+  on_ranks(
+      ranks,
+      [&](int rank, const Group& group) {
+        at::set_num_threads(1);
+        MeshStrategy strategy(models[static_cast<size_t>(rank)], device_of_rank(rank, simulated), {.group = group});
+        Optimizer optimizer(optim_config("sgd"), strategy.trainable_parameters());
+        for (const Batch& batch : batches) {
+          const Batch own = part_of(batch, rank, ranks);
+          strategy.forward_backward({&own, 1}, batch_size);
+          update(strategy.trainable_parameters(), optimizer);
+        }
+        at_end(rank, strategy, optimizer);
+      },
+      simulated ? c10::DeviceType::PrivateUse1 : c10::DeviceType::CPU);
 }
 
 NamedTensors state_of(int ranks, bool simulated, int64_t batch_size) {
@@ -91,7 +100,8 @@ TEST_CASE("a step of ranks moves each gradient's slices once each way, and nothi
   int64_t reads = 0;
   const Models models = models_for(ranks);
   const Batch batch = resnet_batch(3 * ranks, 0);
-  on_ranks(ranks, [&](int rank, const Group& group) {
+  std::barrier together(ranks);
+  on_sim_ranks(ranks, [&](int rank, const Group& group) {
     MeshStrategy strategy(models[static_cast<size_t>(rank)], sim_devices({rank}), {.group = group});
     Optimizer optimizer(optim_config("sgd"), strategy.trainable_parameters());
     const Batch own = part_of(batch, rank, ranks);
@@ -101,17 +111,17 @@ TEST_CASE("a step of ranks moves each gradient's slices once each way, and nothi
     };
     step();
     step();  // the buckets are rebuilt in it
-    group->barrier()->wait();
+    together.arrive_and_wait();
     if (rank == 0) sim::reset();
-    group->barrier()->wait();
+    together.arrive_and_wait();
     step();
-    group->barrier()->wait();
+    together.arrive_and_wait();
     if (rank == 0) {
       copies = sim::copies();
       for (int i = 0; i < ranks; ++i) reads += sim::waits(i).reads;
       gradients = bytes_of(strategy.trainable_parameters());
     }
-    group->barrier()->wait();
+    together.arrive_and_wait();
   });
   CHECK(reads == 0);
   const int64_t image_bytes = int64_t{3} * 16 * 16 * 4;
@@ -151,7 +161,7 @@ TEST_CASE("a collective whose rank has another current device than its tensors i
           "[simulated]") {
   std::vector<std::string> errors(2);
   try {
-    on_ranks(2, [&](int rank, const Group& group) {
+    on_sim_ranks(2, [&](int rank, const Group& group) {
       std::vector<at::Tensor> tensors = {at::ones({4}).to(sim::device(rank))};
       try {
         group->allreduce(tensors)->wait();  // no guard: the current device of both threads is sim:0
@@ -167,11 +177,11 @@ TEST_CASE("a collective whose rank has another current device than its tensors i
 }
 
 TEST_CASE("two ranks on one device are refused", "[simulated]") {
-  CHECK_THROWS_WITH(on_ranks(2,
-                             [](int, const Group& group) {
-                               std::vector<at::Tensor> tensors = {at::ones({4}).to(sim::device(0))};
-                               group->allreduce(tensors)->wait();
-                             }),
+  CHECK_THROWS_WITH(on_sim_ranks(2,
+                                 [](int, const Group& group) {
+                                   std::vector<at::Tensor> tensors = {at::ones({4}).to(sim::device(0))};
+                                   group->allreduce(tensors)->wait();
+                                 }),
                     Catch::Contains("both on sim:0"));
 }
 

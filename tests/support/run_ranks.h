@@ -16,10 +16,11 @@ using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 /// Calls `work(rank, group)` on each rank at the same time; rethrows the first error. Assertions belong after it:
 /// Catch2's are for one thread.
-inline void on_ranks(int ranks, const std::function<void(int rank, const Group& group)>& work) {
+inline void on_ranks(int ranks, const std::function<void(int rank, const Group& group)>& work,
+                     c10::DeviceType device = c10::DeviceType::CPU) {
   const auto world = make_in_process_world(ranks, std::chrono::seconds(60));
   run_ranks(
-      *world->comm(), [&](int rank) { work(rank, world->process_group(rank)); }, std::chrono::seconds(60),
+      *world->comm(), [&](int rank) { work(rank, world->process_group(rank, device)); }, std::chrono::seconds(60),
       [](const auto&, const auto&) { std::abort(); });
 }
 
