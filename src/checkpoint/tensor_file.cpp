@@ -1,15 +1,16 @@
 #include "checkpoint/tensor_file.h"
 
 #include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/ScalarType.h>
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/weight_match.h"
 
 namespace mgtrain {
@@ -46,13 +47,6 @@ at::ScalarType scalar_type_of(const std::string& name) {
   throw CheckpointError("unknown dtype \"" + name + "\"");
 }
 
-std::vector<TensorEntry> entries_of(const NamedTensors& tensors) {
-  std::vector<TensorEntry> entries;
-  for (const auto& [name, tensor] : tensors)
-    entries.push_back({.name = name, .dtype = dtype_name(tensor), .shape = tensor.sizes().vec()});
-  return entries;
-}
-
 std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
 }
@@ -66,9 +60,16 @@ std::string dtype_name(const at::Tensor& tensor) {
   throw CheckpointError(std::string("a tensor of type ") + c10::toString(tensor.scalar_type()) + " cannot be saved");
 }
 
+std::vector<TensorEntry> tensor_entries(const NamedTensors& tensors) {
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, tensor] : tensors)
+    entries.push_back({.name = name, .dtype = dtype_name(tensor), .shape = tensor.sizes().vec()});
+  return entries;
+}
+
 void write_safetensors(WritableFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::string header = safetensors_header(entries_of(tensors), metadata);
+  const std::string header = safetensors_header(tensor_entries(tensors), metadata);
   file.write(std::as_bytes(std::span(header.data(), header.size())));
   for (const auto& [name, tensor] : tensors) {
     // Neither call copies a tensor that is on the host and contiguous already.
@@ -78,33 +79,38 @@ void write_safetensors(WritableFile& file, const NamedTensors& tensors,
 }
 
 uint64_t safetensors_bytes(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
-  uint64_t bytes = safetensors_header(entries_of(tensors), metadata).size();
+  uint64_t bytes = safetensors_header(tensor_entries(tensors), metadata).size();
   for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
   return bytes;
 }
 
-NamedTensors read_safetensors(FileSystem& files, const std::filesystem::path& file) {
-  const SafetensorsIndex index = read_safetensors_index(files, file);
-  NamedTensors tensors;
+at::Tensor read_tensor(FileSystem& files, const std::filesystem::path& file, const TensorEntry& entry) {
+  std::vector<std::byte> bytes;
   try {
-    for (const TensorEntry& entry : index.tensors) {
-      const std::vector<std::byte> bytes = files.read(file, entry.offset, entry.length);
-      if (bytes.size() != entry.length) throw CheckpointError(file.string() + ": ends inside the tensor " + entry.name);
-      at::Tensor tensor = at::empty(entry.shape, at::TensorOptions(scalar_type_of(entry.dtype)));
-      if (!bytes.empty()) std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(tensor.mutable_data_ptr()));
-      tensors.emplace_back(entry.name, std::move(tensor));
-    }
+    bytes = files.read(file, entry.offset, entry.length);
   } catch (const FileError& error) {
     throw CheckpointError(error.what());
   }
+  if (bytes.size() != entry.length) throw CheckpointError(file.string() + ": ends inside the tensor " + entry.name);
+  at::Tensor tensor = at::empty(entry.shape, at::TensorOptions(scalar_type_of(entry.dtype)));
+  if (!bytes.empty()) std::copy(bytes.begin(), bytes.end(), static_cast<std::byte*>(tensor.mutable_data_ptr()));
+  return tensor;
+}
+
+NamedTensors read_safetensors(FileSystem& files, const std::filesystem::path& file) {
+  NamedTensors tensors;
+  for (const TensorEntry& entry : read_safetensors_index(files, file).tensors)
+    tensors.emplace_back(entry.name, read_tensor(files, file, entry));
   return tensors;
 }
 
 void load_strictly(const NamedTensors& from, const NamedTensors& into, const std::string& source) {
-  const WeightMatch match = match_weights(from, into, Conversion::kNone);
+  const WeightMatch match = match_weights(tensor_entries(from), tensor_entries(into), Conversion::kNone);
   if (!match.missing.empty() || !match.extra.empty() || !match.misshapen.empty())
     throw CheckpointError(describe_mismatch(match, source));
-  copy_weights(match.pairs);
+  const at::NoGradGuard no_grad;
+  const std::unordered_map<std::string, at::Tensor> sources(from.begin(), from.end());
+  for (const auto& [name, target] : into) target.copy_(sources.at(name));
 }
 
 }  // namespace mgtrain

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "base/files.h"
+#include "checkpoint/safetensors.h"
 #include "optim/optimizer.h"
 
 namespace mgtrain {
@@ -16,6 +18,12 @@ void write_safetensors(WritableFile& file, const NamedTensors& tensors,
                        const std::map<std::string, std::string>& metadata);
 /// Bytes that write_safetensors will write.
 uint64_t safetensors_bytes(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata);
+/// "F32"; throws CheckpointError for a dtype that safetensors has not.
+std::string dtype_name(const at::Tensor& tensor);
+/// Names, types and shapes, without the bytes.
+std::vector<TensorEntry> tensor_entries(const NamedTensors& tensors);
+/// One tensor of a file, as its index has it, on the CPU, contiguous. Throws CheckpointError.
+at::Tensor read_tensor(FileSystem& files, const std::filesystem::path& file, const TensorEntry& entry);
 /// All tensors of a file, on the CPU, contiguous. Throws CheckpointError.
 NamedTensors read_safetensors(FileSystem& files, const std::filesystem::path& file);
 

@@ -1,53 +1,62 @@
 #include "checkpoint/weight_match.h"
 
-#include <ATen/core/grad_mode.h>
-#include <c10/core/ScalarType.h>
-
 #include <algorithm>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-
-#include "checkpoint/safetensors.h"
 
 namespace mgtrain {
 
 namespace {
 
 constexpr size_t kMostNames = 10;
+constexpr size_t kLongestShown = 200;
 
 /// Whether every value of one float type is one of the other.
-bool widens(at::ScalarType from, at::ScalarType to) {
-  const bool half = from == at::kHalf || from == at::kBFloat16;
-  return (half && (to == at::kFloat || to == at::kDouble)) || (from == at::kFloat && to == at::kDouble);
+bool widens(std::string_view from, std::string_view to) {
+  const bool half = from == "F16" || from == "BF16";
+  return (half && (to == "F32" || to == "F64")) || (from == "F32" && to == "F64");
 }
 
-std::string describe(const at::Tensor& tensor) { return describe_tensor(dtype_name(tensor), tensor.sizes().vec()); }
+std::string describe(const TensorEntry& tensor) { return describe_tensor(tensor.dtype, tensor.shape); }
+
+/// A name of a file by a stranger, fit for a log.
+std::string shown(const std::string& name) {
+  std::string text = name.size() <= kLongestShown ? name : name.substr(0, kLongestShown - 3) + "...";
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
 
 }  // namespace
 
-WeightMatch match_weights(const NamedTensors& from, const NamedTensors& into, Conversion conversion) {
+WeightMatch match_weights(const std::vector<TensorEntry>& from, const std::vector<TensorEntry>& into,
+                          Conversion conversion) {
   WeightMatch match{.num_from = from.size(), .num_into = into.size()};
-  std::unordered_map<std::string, at::Tensor> by_name(from.begin(), from.end());
-  for (const auto& [name, target] : into) {
-    const auto found = by_name.find(name);
+  std::unordered_map<std::string_view, const TensorEntry*> by_name;
+  for (const TensorEntry& source : from) by_name.emplace(source.name, &source);
+  std::unordered_set<std::string_view> wanted;
+  for (const TensorEntry& target : into) {
+    wanted.insert(target.name);
+    const auto found = by_name.find(target.name);
     if (found == by_name.end()) {
-      match.missing.push_back(name);
+      match.missing.push_back(target.name);
       continue;
     }
-    const at::Tensor& source = found->second;
-    const bool dtype_fits = source.scalar_type() == target.scalar_type() ||
-                            (conversion == Conversion::kWidens && widens(source.scalar_type(), target.scalar_type()));
-    if (source.sizes() == target.sizes() && dtype_fits) {
-      match.pairs.emplace_back(source, target);
+    const TensorEntry& source = *found->second;
+    const bool dtype_fits =
+        source.dtype == target.dtype || (conversion == Conversion::kWidens && widens(source.dtype, target.dtype));
+    if (source.shape == target.shape && dtype_fits) {
+      match.fitting.push_back(source);
     } else {
-      match.misshapen.push_back(name);
-      match.misshapen_text.push_back(name + " (file " + describe(source) + ", model " + describe(target) + ")");
+      match.misshapen.push_back(target.name);
+      match.misshapen_text.push_back(target.name + " (file " + describe(source) + ", model " + describe(target) + ")");
+      match.only_dtypes = match.only_dtypes && source.shape == target.shape;
     }
   }
-  std::unordered_set<std::string> wanted;
-  for (const auto& [name, target] : into) wanted.insert(name);
-  for (const auto& [name, source] : from) {
-    if (!wanted.contains(name)) match.extra.push_back(name);
+  for (const TensorEntry& source : from) {
+    if (!wanted.contains(source.name)) match.extra.push_back(source.name);
   }
   return match;
 }
@@ -55,7 +64,7 @@ WeightMatch match_weights(const NamedTensors& from, const NamedTensors& into, Co
 std::string describe_mismatch(const WeightMatch& match, const std::string& source) {
   std::string text = source + " does not fit the model: of its " + std::to_string(match.num_from) +
                      " tensors and the model's " + std::to_string(match.num_into) + ", " +
-                     std::to_string(match.pairs.size()) + " fit";
+                     std::to_string(match.fitting.size()) + " fit";
   const auto add = [&](const std::vector<std::string>& names, const char* what) {
     if (!names.empty()) text += "; " + std::to_string(names.size()) + what + first_names(names);
   };
@@ -67,14 +76,9 @@ std::string describe_mismatch(const WeightMatch& match, const std::string& sourc
 
 std::string first_names(const std::vector<std::string>& names) {
   std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  for (size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + shown(names[i]);
   if (names.size() > kMostNames) text += " and " + std::to_string(names.size() - kMostNames) + " more";
   return text;
-}
-
-void copy_weights(const std::vector<std::pair<at::Tensor, at::Tensor>>& pairs) {
-  const at::NoGradGuard no_grad;
-  for (const auto& [source, target] : pairs) target.copy_(source);
 }
 
 }  // namespace mgtrain

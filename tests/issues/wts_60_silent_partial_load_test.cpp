@@ -4,6 +4,7 @@
 #include "checkpoint/resnet_tensors.h"
 #include "checkpoint/sample_checkpoint.h"
 #include "checkpoint/snapshot.h"
+#include "checkpoint/tensor_file.h"
 #include "support/catch.h"
 #include "support/memory_file_system.h"
 
@@ -12,7 +13,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-struct WeightsFile {
+struct Weights {
   test::MemoryFileSystem files;
   ResNetSpec spec = make_resnet_spec("resnet18", 4, "cifar", 1, 28, 28, 10);
   NamedTensors saved = test::resnet_tensors(spec, 1);
@@ -36,7 +37,7 @@ struct WeightsFile {
 };
 
 TEST_CASE("a file with all tensors is loaded whole", "[issues]") {
-  WeightsFile w;
+  Weights w;
   w.write(w.saved);
   const LoadedWeights loaded = load_weights(w.files, {.path = "/w.safetensors"}, w.model);
   CHECK(loaded.loaded == 122);
@@ -46,21 +47,48 @@ TEST_CASE("a file with all tensors is loaded whole", "[issues]") {
 }
 
 TEST_CASE("a file without a matching name is always an error", "[issues]") {
-  WeightsFile w;
+  Weights w;
   NamedTensors renamed;
-  for (const auto& [name, tensor] : w.saved) renamed.emplace_back("module." + name, tensor);
+  for (const auto& [name, tensor] : w.saved) renamed.emplace_back("encoder." + name, tensor);
   w.write(renamed);
   const bool allow_missing = GENERATE(false, true);
   CHECK_THAT(w.fault({.path = "/w.safetensors", .allow_missing = allow_missing}),
              Contains("of its 122 tensors and the model's 122, 0 fit; 122 missing in the file: conv1.weight, ") &&
-                 Contains("and 112 more") && Contains("122 not in the model: module.conv1.weight") &&
-                 Contains("No tensor fits"));
+                 Contains("and 112 more") && Contains("122 not in the model: encoder.conv1.weight") &&
+                 Contains("No weight fits"));
   w.write({});
   CHECK_THAT(w.fault({.path = "/w.safetensors", .allow_missing = allow_missing}), Contains("0 fit"));
 }
 
+TEST_CASE("names as wrappers prefix them are the model's", "[issues]") {
+  Weights w;
+  const std::string prefix = GENERATE("module.", "_orig_mod.", "model.", "module._orig_mod.");
+  NamedTensors renamed;
+  for (const auto& [name, tensor] : w.saved) renamed.emplace_back(prefix + name, tensor);
+  w.write(renamed);
+  const LoadedWeights loaded = load_weights(w.files, {.path = "/w.safetensors"}, w.model);
+  CHECK(loaded.prefix == prefix);
+  CHECK(loaded.loaded == 122);
+  CHECK(test::same_tensors(w.model, w.saved));
+}
+
+TEST_CASE("a file without batch counters is whole, and they start at 0", "[issues]") {
+  Weights w;
+  NamedTensors old = w.saved;
+  std::erase_if(old, [](const auto& named) { return named.first.ends_with("num_batches_tracked"); });
+  w.write(old);
+  const LoadedWeights loaded = load_weights(w.files, {.path = "/w.safetensors"}, w.model);
+  CHECK(loaded.loaded == 102);
+  CHECK(loaded.fresh.empty());
+  for (size_t i = 0; i < w.model.size(); ++i) {
+    INFO(w.model[i].first);
+    const bool counter = w.model[i].first.ends_with("num_batches_tracked");
+    CHECK(at::equal(w.model[i].second, counter ? at::scalar_tensor(0, at::kLong) : w.saved[i].second));
+  }
+}
+
 TEST_CASE("a file with all but one name is an error unless --allow-missing", "[issues]") {
-  WeightsFile w;
+  Weights w;
   NamedTensors fewer = w.saved;
   fewer.erase(fewer.begin() + 5);
   w.write(fewer);
@@ -76,7 +104,7 @@ TEST_CASE("a file with all but one name is an error unless --allow-missing", "[i
 }
 
 TEST_CASE("a file with some names is an error unless --allow-missing, and then says what is ignored", "[issues]") {
-  WeightsFile w;
+  Weights w;
   NamedTensors some(w.saved.begin(), w.saved.begin() + 20);
   some.emplace_back("decoder.weight", at::zeros({3}));
   w.write(some);
@@ -90,7 +118,7 @@ TEST_CASE("a file with some names is an error unless --allow-missing, and then s
 }
 
 TEST_CASE("weights come from a checkpoint or a run as well", "[issues]") {
-  WeightsFile w;
+  Weights w;
   CheckpointStore store(w.files, "/run", 2);
   Snapshot snapshot{.record = test::sample_record(1), .model = w.saved};
   store.commit(1, checkpoint_files(snapshot));
@@ -100,10 +128,11 @@ TEST_CASE("weights come from a checkpoint or a run as well", "[issues]") {
 }
 
 TEST_CASE("a damaged checkpoint, a missing path and a pickle are no weights", "[issues]") {
-  WeightsFile w;
-  CHECK_THAT(w.fault({.path = "/none"}), Contains("/none: no such file or folder; --init takes"));
+  Weights w;
+  CHECK_THAT(w.fault({.path = "/none"}), Contains("--init /none: no such file or folder; expected"));
   w.files.put("/w.pth", "PK\3\4" + std::string(50, 'x'));
-  CHECK_THAT(w.fault({.path = "/w.pth"}), Contains("safetensors.torch.save_file"));
+  CHECK_THAT(w.fault({.path = "/w.pth"}),
+             Contains("not read") && Contains("scripts/pt_to_safetensors.py /w.pth /w.safetensors"));
   CheckpointStore store(w.files, "/run", 2);
   Snapshot snapshot{.record = test::sample_record(1), .model = w.saved};
   store.commit(1, checkpoint_files(snapshot));
