@@ -84,7 +84,7 @@ std::string MeetingPoint::call_text(const State& state, const std::string& opera
 
 std::string MeetingPoint::mismatch_text(const State& state) const {
   const auto& calls = state.calls;
-  const std::string here = call_text(state, calls[0].operation);
+  const auto here = [&] { return call_text(state, calls[0].operation); };
   for (size_t i = 0; i < calls.size(); ++i) {
     if (!calls[i].refusal.empty()) {
       return call_text(state, calls[i].operation) + ": " + ranks_text({ranks_[i]}) +
@@ -104,7 +104,7 @@ std::string MeetingPoint::mismatch_text(const State& state) const {
   for (const Field& field : fields) {
     const auto differs = [&](const CallDescription& call) { return call.*field.value != calls[0].*field.value; };
     if (std::none_of(calls.begin(), calls.end(), differs)) continue;
-    std::string text = here + ": the ranks differ in the " + field.name + ":";
+    std::string text = here() + ": the ranks differ in the " + field.name + ":";
     for (size_t i = 0; i < calls.size(); ++i) {
       text += std::string(i == 0 ? " " : ", ") + ranks_text({ranks_[i]}) + " has " + calls[i].*field.value;
     }
@@ -113,7 +113,7 @@ std::string MeetingPoint::mismatch_text(const State& state) const {
   for (size_t i = 0; i < calls.size(); ++i) {
     for (size_t k = i + 1; k < calls.size(); ++k) {
       if (!calls[i].device.empty() && calls[i].device == calls[k].device) {
-        return here + ": " + ranks_text({ranks_[i], ranks_[k]}) + " are both on " + calls[i].device +
+        return here() + ": " + ranks_text({ranks_[i], ranks_[k]}) + " are both on " + calls[i].device +
                "; each rank needs a device of its own";
       }
     }
