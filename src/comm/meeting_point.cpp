@@ -93,14 +93,12 @@ std::string MeetingPoint::mismatch_text(const State& state) const {
   }
   struct Field {
     const char* name;
-    std::string CallDescription::* value;
+    std::string CallDescription::*value;
   };
-  static constexpr Field fields[] = {{"operation", &CallDescription::operation},
-                                     {"device type", &CallDescription::device_type},
-                                     {"dtype", &CallDescription::dtype},
-                                     {"shape", &CallDescription::shape},
-                                     {"layout", &CallDescription::layout},
-                                     {"root", &CallDescription::root}};
+  static constexpr Field fields[] = {
+      {"operation", &CallDescription::operation}, {"device type", &CallDescription::device_type},
+      {"dtype", &CallDescription::dtype},         {"shape", &CallDescription::shape},
+      {"layout", &CallDescription::layout},       {"root", &CallDescription::root}};
   for (const Field& field : fields) {
     const auto differs = [&](const CallDescription& call) { return call.*field.value != calls[0].*field.value; };
     if (std::none_of(calls.begin(), calls.end(), differs)) continue;
@@ -141,13 +139,15 @@ void MeetingPoint::Meeting::leave() {
   } else if (!point_->place_.wait(lock, deadline_, [&] { return state->num_left == state->left.size(); })) {
     point_->time_out_locked(group_rank_, *state, state->left, "still at work:");
   }
-  if (state->failed >= 0) {
-    const int failed = point_->ranks_[static_cast<size_t>(state->failed)];
-    const RankFailure failure{failed, "it failed in its share of the work"};
-    throw PeerFailed(point_->call_text(*state, state->calls[me].operation) + ": " + ranks_text({failed}) +
-                         " failed in its share of the work",
-                     failure);
+  if (state->failed < 0) return;
+  // That rank is unwinding; its world hears from it why.
+  CommWorld& world = *point_->world_;
+  const std::string call = point_->call_text(*state, state->calls[me].operation);
+  const int failed = point_->ranks_[static_cast<size_t>(state->failed)];
+  if (!point_->place_.wait(lock, deadline_, [&] { return world.aborted_locked(); })) {
+    world.abort_locked(failed, "it failed in its share of " + call + " and did not say why");
   }
+  world.throw_peer_failed_locked(point_->ranks_[me], call);
 }
 
 MeetingPoint::Meeting::~Meeting() {

@@ -49,7 +49,7 @@ class MeetingPoint {
     }
     /// This rank has done its share; waits until all have. Nobody touches this rank's data after it. An abort does not
     /// end this wait: what peers are doing then is copying, not waiting. Throws MeetingTimeout, and PeerFailed where
-    /// one failed in its share: what the data are then is unknown.
+    /// one failed in its share, once it has aborted the world: what the data are then is unknown.
     void leave();
 
    private:
@@ -63,9 +63,9 @@ class MeetingPoint {
     CommWorld::Clock::time_point deadline_;
   };
 
-  /// Brings `call` and `payload`, which the meeting shares until all have left it, and waits for all ranks of the group.
-  /// Throws CallMismatch where the calls do not fit (on all ranks, with the same words), PeerFailed after an abort, and
-  /// MeetingTimeout, which aborts the world. `timeout` 0: the world's.
+  /// Brings `call` and `payload`, which the meeting shares until all have left it, and waits for all ranks of the
+  /// group. Throws CallMismatch where the calls do not fit (on all ranks, with the same words), PeerFailed after an
+  /// abort, and MeetingTimeout, which aborts the world. `timeout` 0: the world's.
   Meeting meet(int group_rank, CallDescription call, std::shared_ptr<void> payload,
                std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
