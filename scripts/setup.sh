@@ -73,7 +73,7 @@ debian_packages() {
   command -v ninja >/dev/null || echo ninja-build
   command -v pkg-config >/dev/null || echo pkg-config
   [ -x .venv/bin/python ] || find_python || echo python3-venv
-  local libraries=(libcli11-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev libpng-dev libxxhash-dev libssl-dev)
+  local libraries=(libcli11-dev libspdlog-dev libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev libpng-dev libxxhash-dev libssl-dev libgloo-dev)
   [ "$wanted_set" = run ] || libraries+=(catch2)
   local installed
   installed=$(dpkg-query -W -f='${db:Status-Abbrev}${Package}\n' "${libraries[@]}" 2>/dev/null | sed -n 's/^ii *//p') || true # a package never heard of
@@ -107,7 +107,7 @@ if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   [ ${#missing[@]} = 0 ] || fail "still missing or too old after the install: ${missing[*]} (cmake must be 3.25 or newer, g++ 11 or newer; is an older one first in PATH?)"
 else
   say "warning: no apt-get here. Install with this system's package manager: g++ >= 11, cmake >= 3.25, ninja, pkg-config," \
-    "CLI11, spdlog, toml++, nlohmann-json, zlib, libpng, xxHash$([ "$wanted_set" = run ] || echo ', Catch2')"
+    "CLI11, spdlog, toml++, nlohmann-json, zlib, libpng, xxHash, OpenSSL, the headers of Gloo$([ "$wanted_set" = run ] || echo ', Catch2')"
 fi
 
 # ---------------------------------------------------------------- LibTorch and Python packages, in .venv

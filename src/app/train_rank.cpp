@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/version.h"
 #include "checkpoint/load_weights.h"
 #include "config/render.h"
@@ -72,7 +71,8 @@ void tell_decision(const Decision& decision, Observer& observer, Log& log) {
   for (const std::string& note : decision.plan.notes) log.info(note);
 }
 
-void warn_of_little_room(const Decision& decision, const std::filesystem::path& folder, FileSystem& files, Observer& observer) {
+void warn_of_little_room(const Decision& decision, const std::filesystem::path& folder, FileSystem& files,
+                         Observer& observer) {
   // Those kept, the best one, and the one being written.
   const uint64_t needed =
       decision.plan.checkpoint_bytes * static_cast<uint64_t>(decision.config.values().checkpoint.keep + 2);
@@ -225,17 +225,7 @@ void TrainRank::make_trainer() {
 
 TrainOutcome TrainRank::train() {
   if (first_) saving_.emplace();
-  try {
-    return trainer_->run();
-  } catch (...) {
-    // What is being written is still worth having, and what is told of the run comes after it.
-    try {
-      if (checkpointer_) checkpointer_->finish();
-    } catch (const Error& error) {
-      job_.context.log.error(error.what());
-    }
-    throw;
-  }
+  return trainer_->run();
 }
 
 }  // namespace mgtrain

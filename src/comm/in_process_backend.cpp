@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <optional>
 #include <sstream>
 #include <utility>
+
+#include "comm/reduce_parts.h"
 
 namespace mgtrain {
 namespace {
@@ -12,6 +15,15 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Milliseconds = std::chrono::milliseconds;
+
+c10::intrusive_ptr<c10::ivalue::Future> completed_future(const Tensors& result) {
+  std::vector<c10::Device> devices;
+  if (!result.empty() && !result.front().is_cpu()) devices.push_back(result.front().device());
+  auto future =
+      c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
+  future->markCompleted(c10::IValue(result));
+  return future;
+}
 
 /// An operation that is over when it returns.
 class Done final : public c10d::Work {
@@ -21,14 +33,7 @@ class Done final : public c10d::Work {
   bool isSuccess() const override { return true; }
   bool wait(Milliseconds) override { return true; }
   Tensors result() override { return result_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    std::vector<c10::Device> devices;
-    if (!result_.empty() && !result_.front().is_cpu()) devices.push_back(result_.front().device());
-    auto future =
-        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()), std::move(devices));
-    future->markCompleted(c10::IValue(result_));
-    return future;
-  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return completed_future(result_); }
 
  private:
   Tensors result_;
@@ -40,17 +45,27 @@ class Receiving final : public c10d::Work {
   Receiving(std::shared_ptr<InProcessGroup> group, Mailbox::Receipt receipt, at::Tensor into)
       : Work(-1, c10d::OpType::RECV), group_(std::move(group)), receipt_(receipt), into_(std::move(into)) {}
   bool isCompleted() override { return taken_ || group_->mailbox.has_come(receipt_); }
+  bool isSuccess() const override { return taken_; }
+  int sourceRank() const override { return receipt_.lane.from; }
   bool wait(Milliseconds timeout) override {
     if (taken_) return true;
     const auto sent = std::static_pointer_cast<at::Tensor>(group_->mailbox.take(receipt_, timeout));
     if (sent->sizes() != into_.sizes() || sent->scalar_type() != into_.scalar_type()) {
-      throw CallMismatch(c10::str("recv from rank ", receipt_.lane.from, ": sent ", sent->scalar_type(), " ",
-                                  sent->sizes(), ", expected ", into_.scalar_type(), " ", into_.sizes()));
+      const auto& ranks = group_->meeting.ranks();
+      throw CallMismatch(c10::str("recv on group ", group_->meeting.name(), ": rank ",
+                                  ranks[static_cast<size_t>(receipt_.lane.from)], " sent ", sent->scalar_type(), " ",
+                                  sent->sizes(), ", rank ", ranks[static_cast<size_t>(receipt_.lane.to)], " expects ",
+                                  into_.scalar_type(), " ", into_.sizes()));
     }
     const at::NoGradGuard no_gradients;
     into_.copy_(*sent);
     taken_ = true;
     return true;
+  }
+  Tensors result() override { return {into_}; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    wait(kNoTimeout);
+    return completed_future({into_});
   }
 
  private:
@@ -68,7 +83,12 @@ Milliseconds limit(Milliseconds given) { return given.count() > 0 ? given : Mill
 /// Why these tensors cannot be used as they are; empty: they can.
 std::string refusal(const Tensors& tensors) {
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.is_contiguous()) return "a tensor that is not contiguous; call contiguous() first";
+    if (tensor.layout() != at::kStrided || !tensor.is_contiguous()) {
+      return "a tensor that is not contiguous; call contiguous() first";
+    }
+    if (tensor.device() != tensors.front().device()) {
+      return c10::str("its tensors are on ", tensors.front().device(), " and ", tensor.device());
+    }
     if (tensor.is_cpu()) continue;
     // As a user of NCCL must have it: the kernels of this rank run on the current device.
     const at::Device current = c10::impl::VirtualGuardImpl(tensor.device().type()).getDevice();
@@ -78,6 +98,20 @@ std::string refusal(const Tensors& tensors) {
     }
   }
   return {};
+}
+
+/// The same for tensors on this rank alone, beside what all ranks bring: one for each of `like`, which are of its dtype
+/// and device and have its count of elements.
+std::string own_refusal(const char* what, const Tensors& own, const Tensors& like) {
+  if (own.size() != like.size()) return c10::str(own.size(), " ", what, " tensors where ", like.size(), " are needed");
+  for (size_t i = 0; i < own.size(); ++i) {
+    if (own[i].scalar_type() != like[i].scalar_type() || own[i].numel() != like[i].numel() ||
+        own[i].device() != like[i].device()) {
+      return c10::str("an ", what, " tensor of ", own[i].scalar_type(), " ", own[i].sizes(), " on ", own[i].device(),
+                      " where ", like[i].scalar_type(), " ", like[i].sizes(), " on ", like[i].device(), " is needed");
+    }
+  }
+  return refusal(own);
 }
 
 CallDescription describe(std::string operation, const Tensors& tensors, std::string root = {}) {
@@ -97,48 +131,30 @@ CallDescription describe(std::string operation, const Tensors& tensors, std::str
   return call;
 }
 
-const char* name_of(const c10d::ReduceOp& reduction) {
-  switch (reduction) {
+std::optional<Reduction> reduction_of(const c10d::ReduceOp& operation) {
+  switch (operation) {
     case c10d::ReduceOp::SUM:
-      return "sum";
+      return Reduction::kSum;
     case c10d::ReduceOp::AVG:
-      return "average";
+      return Reduction::kAverage;
     case c10d::ReduceOp::MAX:
-      return "maximum";
+      return Reduction::kMaximum;
     case c10d::ReduceOp::MIN:
-      return "minimum";
+      return Reduction::kMinimum;
     default:
-      return nullptr;
+      return std::nullopt;
   }
 }
 
-/// into = into (op) other
-void combine(const c10d::ReduceOp& reduction, at::Tensor& out, const at::Tensor& one, const at::Tensor& other) {
-  if (reduction == c10d::ReduceOp::MAX) {
-    at::maximum_out(out, one, other);
-  } else if (reduction == c10d::ReduceOp::MIN) {
-    at::minimum_out(out, one, other);
-  } else {
-    at::add_out(out, one, other);
+CallDescription describe_reduction(const char* operation, std::optional<Reduction> reduction, const Tensors& tensors) {
+  CallDescription call = describe(c10::str(operation, "(", reduction ? reduction_name(*reduction) : "?", ")"), tensors);
+  if (!reduction) call.refusal = "a reduction other than sum, average, maximum and minimum";
+  for (const at::Tensor& tensor : tensors) {
+    if (reduction && !can_reduce(*reduction, tensor.scalar_type())) {
+      call.refusal = c10::str("no ", reduction_name(*reduction), " of ", tensor.scalar_type(), " elements");
+    }
   }
-}
-
-/// Parts in rank order, into `out`, which may be one of them.
-void reduce_parts(const c10d::ReduceOp& reduction, const Tensors& parts, at::Tensor out) {
-  const auto local = [&](const at::Tensor& part) {
-    return part.device() == out.device() ? part : part.to(out.device());
-  };
-  if (parts.size() == 1) {
-    if (!out.is_same(parts[0])) out.copy_(parts[0]);
-  } else if (parts.size() == 2) {
-    combine(reduction, out, local(parts[0]), local(parts[1]));
-  } else {
-    at::Tensor sum = at::empty_like(out);
-    combine(reduction, sum, local(parts[0]), local(parts[1]));
-    for (size_t i = 2; i < parts.size(); ++i) combine(reduction, sum, sum, local(parts[i]));
-    out.copy_(sum);
-  }
-  if (reduction == c10d::ReduceOp::AVG) out.div_(static_cast<int64_t>(parts.size()));
+  return call;
 }
 
 struct Slice {
@@ -158,22 +174,23 @@ InProcessBackend::InProcessBackend(std::shared_ptr<InProcessGroup> group, int ra
 
 WorkPtr InProcessBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
   const at::NoGradGuard no_gradients;
-  const char* name = name_of(options.reduceOp);
-  CallDescription call = describe(c10::str("all_reduce(", name == nullptr ? "?" : name, ")"), tensors);
-  if (name == nullptr) call.refusal = "a reduction other than sum, average, maximum and minimum";
+  const std::optional<Reduction> reduction = reduction_of(options.reduceOp);
+  CallDescription call = describe_reduction("all_reduce", reduction, tensors);
   const auto brought = std::make_shared<Tensors>(tensors);
-  {  // The sum of this rank's slice, in its own tensor: nobody else reads that slice.
+  const bool on_cpu = tensors.empty() || tensors.front().is_cpu();
+  {  // This rank's slice is nobody else's: on the CPU its sum goes straight to all ranks' tensors.
     auto meeting = group_->meeting.meet(rank_, call, brought, limit(options.timeout));
     for (size_t i = 0; i < tensors.size(); ++i) {
       const Slice slice = slice_of(tensors[i].numel(), rank_, size_);
       Tensors parts;
-      for (int rank = 0; rank < size_; ++rank)
+      for (int rank = 0; rank < size_; ++rank) {
         parts.push_back(flat(meeting.brought_by<Tensors>(rank)[i]).narrow(0, slice.first, slice.count));
-      reduce_parts(options.reduceOp, parts, parts[static_cast<size_t>(rank_)]);
+      }
+      reduce_parts(*reduction, parts, on_cpu ? parts : Tensors{parts[static_cast<size_t>(rank_)]});
     }
     meeting.leave();
   }
-  if (size_ > 1) {  // The others' slices.
+  if (size_ > 1 && !on_cpu) {  // Each device fetches the others' slices: nobody writes to another one's memory.
     call.operation += ", gathering";
     auto meeting = group_->meeting.meet(rank_, call, brought, limit(options.timeout));
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -190,6 +207,10 @@ WorkPtr InProcessBackend::allreduce(Tensors& tensors, const c10d::AllreduceOptio
   return done(tensors, c10d::OpType::ALLREDUCE);
 }
 
+WorkPtr InProcessBackend::allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  return allreduce(tensors, options);
+}
+
 WorkPtr InProcessBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::NoGradGuard no_gradients;
   const auto root = static_cast<int>(options.rootRank);
@@ -203,62 +224,114 @@ WorkPtr InProcessBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptio
   return done(tensors, c10d::OpType::BROADCAST);
 }
 
+void InProcessBackend::gather_all(const char* operation, const std::vector<Tensors>& outputs, const Tensors& inputs,
+                                  std::string refused, Milliseconds timeout) {
+  const at::NoGradGuard no_gradients;
+  CallDescription call = describe(operation, inputs);
+  if (outputs.size() != inputs.size()) {
+    refused = c10::str(outputs.size(), " lists of output tensors for ", inputs.size(), " inputs");
+  }
+  for (size_t i = 0; i < inputs.size() && refused.empty(); ++i) {
+    refused = own_refusal("output", outputs[i], Tensors(static_cast<size_t>(size_), inputs[i]));
+  }
+  if (call.refusal.empty()) call.refusal = std::move(refused);
+  auto meeting = group_->meeting.meet(rank_, call, std::make_shared<Tensors>(inputs), limit(timeout));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    for (int rank = 0; rank < size_; ++rank) {
+      flat(outputs[i][static_cast<size_t>(rank)]).copy_(flat(meeting.brought_by<Tensors>(rank)[i]));
+    }
+  }
+  meeting.leave();
+}
+
 WorkPtr InProcessBackend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                     const c10d::AllgatherOptions& options) {
-  const at::NoGradGuard no_gradients;
-  auto meeting = group_->meeting.meet(rank_, describe("all_gather", inputs), std::make_shared<Tensors>(inputs),
-                                      limit(options.timeout));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    for (int rank = 0; rank < size_; ++rank)
-      outputs.at(i).at(static_cast<size_t>(rank)).copy_(meeting.brought_by<Tensors>(rank)[i]);
-  meeting.leave();
+  gather_all("all_gather", outputs, inputs, {}, options.timeout);
   return done(outputs.empty() ? Tensors() : outputs.front(), c10d::OpType::ALLGATHER);
 }
 
 WorkPtr InProcessBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                           const c10d::AllgatherOptions& options) {
-  std::vector<Tensors> outputs = {flat(output).split(input.numel())};
-  Tensors inputs = {flat(input)};
-  allgather(outputs, inputs, options);
+  std::vector<Tensors> outputs(1);
+  const std::string refused = split_evenly(output, input.numel(), outputs[0]);
+  gather_all("all_gather_base", outputs, {input}, refused, options.timeout);
   return done({output}, c10d::OpType::_ALLGATHER_BASE);
+}
+
+void InProcessBackend::reduce_and_scatter(const char* operation, const Tensors& outputs,
+                                          const std::vector<Tensors>& inputs, const c10d::ReduceOp& reduce_op,
+                                          std::string refused, Milliseconds timeout) {
+  const at::NoGradGuard no_gradients;
+  const std::optional<Reduction> reduction = reduction_of(reduce_op);
+  Tensors brought, own;  // own: the inputs that this rank's outputs are made of
+  if (outputs.size() != inputs.size()) {
+    refused = c10::str(outputs.size(), " output tensors for ", inputs.size(), " lists of inputs");
+  }
+  for (const Tensors& list : inputs) {
+    if (list.size() != static_cast<size_t>(size_)) {
+      refused = c10::str("a list of ", list.size(), " input tensors where one a rank is needed");
+      break;
+    }
+    brought.insert(brought.end(), list.begin(), list.end());
+    own.push_back(list[static_cast<size_t>(rank_)]);
+  }
+  CallDescription call = describe_reduction(operation, reduction, brought);
+  if (refused.empty()) refused = own_refusal("output", outputs, own);
+  if (call.refusal.empty()) call.refusal = std::move(refused);
+  auto meeting = group_->meeting.meet(rank_, call, std::make_shared<Tensors>(brought), limit(timeout));
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensors parts;
+    for (int rank = 0; rank < size_; ++rank) {
+      const auto& theirs = meeting.brought_by<Tensors>(rank);
+      parts.push_back(flat(theirs[i * static_cast<size_t>(size_) + static_cast<size_t>(rank_)]));
+    }
+    reduce_parts(*reduction, parts, {flat(outputs[i])});
+  }
+  meeting.leave();
 }
 
 WorkPtr InProcessBackend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
                                          const c10d::ReduceScatterOptions& options) {
-  const at::NoGradGuard no_gradients;
-  Tensors brought;
-  for (const Tensors& list : inputs) brought.insert(brought.end(), list.begin(), list.end());
-  const char* name = name_of(options.reduceOp);
-  CallDescription call = describe(c10::str("reduce_scatter(", name == nullptr ? "?" : name, ")"), brought);
-  if (name == nullptr) call.refusal = "a reduction other than sum, average, maximum and minimum";
-  auto meeting = group_->meeting.meet(rank_, call, std::make_shared<Tensors>(brought), limit(options.timeout));
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    Tensors parts;
-    for (int rank = 0; rank < size_; ++rank)
-      parts.push_back(meeting.brought_by<Tensors>(rank)[i * static_cast<size_t>(size_) + static_cast<size_t>(rank_)]);
-    reduce_parts(options.reduceOp, parts, outputs[i]);
-  }
-  meeting.leave();
+  reduce_and_scatter("reduce_scatter", outputs, inputs, options.reduceOp, {}, options.timeout);
   return done(outputs, c10d::OpType::REDUCE_SCATTER);
 }
 
 WorkPtr InProcessBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                                const c10d::ReduceScatterOptions& options) {
-  Tensors outputs = {flat(output)};
-  std::vector<Tensors> inputs = {flat(input).split(output.numel())};
-  reduce_scatter(outputs, inputs, options);
+  std::vector<Tensors> inputs(1);
+  const std::string refused = split_evenly(input, output.numel(), inputs[0]);
+  reduce_and_scatter("reduce_scatter_base", {output}, inputs, options.reduceOp, refused, options.timeout);
   return done({output}, c10d::OpType::_REDUCE_SCATTER_BASE);
 }
 
+/// Cuts `whole` into a tensor of `count` elements a rank; says why it cannot.
+std::string InProcessBackend::split_evenly(const at::Tensor& whole, int64_t count, Tensors& parts) const {
+  if (whole.layout() != at::kStrided || !whole.is_contiguous()) return refusal({whole});
+  if (whole.numel() != count * size_) {
+    return c10::str("a tensor of ", whole.numel(), " elements for ", size_, " ranks of ", count);
+  }
+  for (int rank = 0; rank < size_; ++rank) parts.push_back(flat(whole).narrow(0, rank * count, count));
+  return {};
+}
+
+Mailbox::Lane InProcessBackend::lane(const char* call, const Tensors& tensors, int from, int to, int tag) const {
+  const int peer = from == rank_ ? to : from;
+  std::string why = tensors.size() == 1 ? refusal(tensors) : c10::str(tensors.size(), " tensors instead of one");
+  if (peer < 0 || peer >= size_) why = c10::str("there is no rank ", peer, " in a group of ", size_);
+  if (!why.empty()) throw CallMismatch(c10::str(call, " on group ", group_->meeting.name(), ": ", why));
+  return {from, to, tag};
+}
+
 WorkPtr InProcessBackend::send(Tensors& tensors, int to, int tag) {
-  if (const std::string why = refusal(tensors); !why.empty()) throw CallMismatch("send: " + why);
   // A copy: the sender may write to its tensor at once.
-  group_->mailbox.send({rank_, to, tag}, std::make_shared<at::Tensor>(tensors.at(0).detach().clone()));
+  const Mailbox::Lane way = lane("send", tensors, rank_, to, tag);
+  group_->mailbox.send(way, std::make_shared<at::Tensor>(tensors[0].detach().clone()));
   return done(tensors, c10d::OpType::SEND);
 }
 
 WorkPtr InProcessBackend::recv(Tensors& tensors, int from, int tag) {
-  return c10::make_intrusive<Receiving>(group_, group_->mailbox.expect({from, rank_, tag}), tensors.at(0));
+  const Mailbox::Lane way = lane("recv", tensors, from, rank_, tag);
+  return c10::make_intrusive<Receiving>(group_, group_->mailbox.expect(way), tensors[0]);
 }
 
 WorkPtr InProcessBackend::barrier(const c10d::BarrierOptions& options) {

@@ -22,8 +22,9 @@ struct InProcessGroup {
 };
 
 /// One rank's end. Every call works at once and returns when this rank's tensors are its own again, but for recv, which
-/// is waited for. Tensors are dense, contiguous, and of any device that can copy from the others'; on an accelerator
-/// the current device must be the tensors'. What does not fit is an error on all ranks.
+/// is waited for; send never waits. Tensors are contiguous (channels-last and strided ones are refused) and of any
+/// device that can copy from the others'; on an accelerator the current device must be the tensors'. What does not fit
+/// is CallMismatch on all ranks, but on one in send and recv.
 class InProcessBackend final : public c10d::Backend {
  public:
   InProcessBackend(std::shared_ptr<InProcessGroup> group, int rank, int size);
@@ -32,6 +33,8 @@ class InProcessBackend final : public c10d::Backend {
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
                                            const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allreduce_coalesced(std::vector<at::Tensor>& tensors,
+                                                     const c10d::AllreduceCoalescedOptions& options) override;
   c10::intrusive_ptr<c10d::Work> broadcast(std::vector<at::Tensor>& tensors,
                                            const c10d::BroadcastOptions& options) override;
   c10::intrusive_ptr<c10d::Work> allgather(std::vector<std::vector<at::Tensor>>& outputs,
@@ -49,6 +52,16 @@ class InProcessBackend final : public c10d::Backend {
   c10::intrusive_ptr<c10d::Work> barrier(const c10d::BarrierOptions& options) override;
 
  private:
+  // `refused`: why this rank cannot take part, known already; empty: not known.
+  void gather_all(const char* operation, const std::vector<std::vector<at::Tensor>>& outputs,
+                  const std::vector<at::Tensor>& inputs, std::string refused, std::chrono::milliseconds timeout);
+  void reduce_and_scatter(const char* operation, const std::vector<at::Tensor>& outputs,
+                          const std::vector<std::vector<at::Tensor>>& inputs, const c10d::ReduceOp& reduce_op,
+                          std::string refused, std::chrono::milliseconds timeout);
+  [[nodiscard]] std::string split_evenly(const at::Tensor& whole, int64_t count, std::vector<at::Tensor>& parts) const;
+  [[nodiscard]] Mailbox::Lane lane(const char* call, const std::vector<at::Tensor>& tensors, int from, int to,
+                                   int tag) const;
+
   std::shared_ptr<InProcessGroup> group_;
 };
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <vector>
 
 #include "comm/comm_world.h"
 
@@ -23,6 +24,12 @@ class InProcessWorld {
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group(
       int rank, c10::DeviceType device = c10::DeviceType::CPU) const;
 
+  /// Rank `rank`'s end of the group `name` of some ranks of the world, in the order given; an abort ends it with all
+  /// others. Each of these ranks calls it, once and with the same ranks; throws CallMismatch for others.
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> sub_group(int rank, const std::string& name,
+                                                                 const std::vector<int>& ranks,
+                                                                 c10::DeviceType device = c10::DeviceType::CPU) const;
+
  private:
   struct Shared;
   std::shared_ptr<CommWorld> world_;
@@ -37,5 +44,12 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_process_group(const c10::intrusive_p
                                                           int size, c10::DeviceType device,
                                                           std::chrono::milliseconds timeout,
                                                           const std::string& address);
+
+/// The same for the group `name` of some of those ranks, in the order given; all these ranks call it at the same time,
+/// with the same ranks.
+c10::intrusive_ptr<c10d::ProcessGroup> make_process_sub_group(const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                                              const std::string& name, const std::vector<int>& ranks,
+                                                              c10::DeviceType device, std::chrono::milliseconds timeout,
+                                                              const std::string& address);
 
 }  // namespace mgtrain

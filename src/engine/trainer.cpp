@@ -61,6 +61,20 @@ Trainer::Trainer(TrainerSettings settings, TrainerParts parts, TrainState state)
       scaling_(settings_.num_devices) {}
 
 TrainOutcome Trainer::run() {
+  try {
+    return train();
+  } catch (...) {
+    // What is being written is still worth having, and is told before how the run ended.
+    try {
+      if (parts_.checkpointer != nullptr) parts_.checkpointer->finish();
+    } catch (const Error& error) {
+      parts_.observer.on_warning("checkpoint", error.what());
+    }
+    throw;
+  }
+}
+
+TrainOutcome Trainer::train() {
   // What a signal or a kill cut off at this boundary is made up for.
   const bool over = state_.step >= settings_.total_steps;
   const bool eval_was_due = state_.step > 0 && (eval_due_.due(state_.step, parts_.clock.monotonic_seconds()) || over);

@@ -78,6 +78,7 @@ class Trainer {
     bool report = false, evaluate = false, save = false;
   };
 
+  TrainOutcome train();
   [[nodiscard]] bool alone() const { return parts_.strategy.place().ranks == 1; }
   void train_step();
   /// Clip, optimizer, and the sums on their way to the host.

@@ -174,19 +174,19 @@ TEST_CASE("a rank that waited in vain names those who did not come; a signal end
 }
 
 TEST_CASE("rank 0 names those who did not come", "[comm]") {
-  const Outcome alone = start(rank_of(0, 2, free_port()), {.timeout = 300ms, .stop = no_signal}).get();
+  const Outcome alone = start(rank_of(0, 2, free_port()), {.timeout = 1500ms, .stop = no_signal}).get();
   CHECK(alone.code == 7);
-  CHECK_THAT(alone.said, Catch::StartsWith("rank 0 waited 0.3 s (--timeout) for the others: rank 1 of 2 did not come"));
-  const Outcome crowd = start(rank_of(0, 14, free_port()), {.timeout = 300ms, .stop = no_signal}).get();
+  CHECK_THAT(alone.said, Catch::StartsWith("rank 0 waited 1.5 s (--timeout) for the others: rank 1 of 2 did not come"));
+  const Outcome crowd = start(rank_of(0, 14, free_port()), {.timeout = 1500ms, .stop = no_signal}).get();
   CHECK_THAT(crowd.said, Catch::Contains("ranks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 3 more of 14 did not come"));
 }
 
 TEST_CASE("a rank that cannot reach rank 0 says where it looked and why", "[comm]") {
   const uint16_t port = free_port();
-  const Outcome outcome = start(rank_of(1, 2, port), {.timeout = 300ms, .stop = no_signal}).get();
+  const Outcome outcome = start(rank_of(1, 2, port), {.timeout = 1500ms, .stop = no_signal}).get();
   CHECK(outcome.code == 7);
   CHECK(outcome.said == "rank 1 could not reach rank 0 at 127.0.0.1:" + std::to_string(port) +
-                            " within 0.3 s (--timeout): Connection refused; see that rank 0 was started and that this "
+                            " within 1.5 s (--timeout): Connection refused; see that rank 0 was started and that this "
                             "machine reaches it");
 }
 
@@ -307,7 +307,7 @@ TEST_CASE("a restart that one machine alone counted is known to all", "[comm]") 
 
 TEST_CASE("an attempt that died while gathering is left behind", "[comm]") {
   const Agent agent;
-  CHECK(start(agent.rank_of(0, 2), {.timeout = 300ms, .stop = no_signal}).get().code == 7);
+  CHECK(start(agent.rank_of(0, 2), {.timeout = 1500ms, .stop = no_signal}).get().code == 7);
   auto early = start(agent.rank_of(1, 2));
   agent.wait_for("1/here/1", "1");  // it joined the dead one
   CHECK(start(agent.rank_of(0, 2)).get().said.empty());
@@ -328,9 +328,9 @@ TEST_CASE("restarted ranks of another world size meet among themselves", "[comm]
 
 TEST_CASE("a restarted rank whose rank 0 does not come names it", "[comm]") {
   const Agent agent;
-  const Outcome outcome = start(agent.rank_of(1, 2), {.timeout = 300ms, .stop = no_signal}).get();
+  const Outcome outcome = start(agent.rank_of(1, 2), {.timeout = 1500ms, .stop = no_signal}).get();
   CHECK(outcome.code == 7);
-  CHECK_THAT(outcome.said, Catch::StartsWith("rank 1 waited 0.3 s (--timeout) for the others: rank 0 of 2 did not"));
+  CHECK_THAT(outcome.said, Catch::StartsWith("rank 1 waited 1.5 s (--timeout) for the others: rank 0 of 2 did not"));
 }
 
 // --- leaving

@@ -142,6 +142,7 @@ bool MemoryFileSystem::same_file(const Path& one, const Path& other) const {
 }
 
 std::unique_ptr<WritableFile> MemoryFileSystem::create(const Path& file) {
+  if (before_create_) before_create_();
   begin(file, "create");
   NodePtr& node = parent_of(file, "create")->entries[file.filename().string()];
   if (!node) node = std::make_shared<Node>();

@@ -1,8 +1,9 @@
 // A file system in memory that can fail or die at its n-th operation and forget what was not synced, as a machine
-// does that loses power. Contents reach the disk by sync(), names by sync_directory(). One thread.
+// does that loses power. Contents reach the disk by sync(), names by sync_directory(). One thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,6 +41,8 @@ class MemoryFileSystem final : public FileSystem {
   void set_eager_removal(bool eager) { eager_removal_ = eager; }
   /// Bytes all files may hold together; beyond, a write takes what fits and fails with ENOSPC.
   void set_capacity(uint64_t bytes) { capacity_ = bytes; }
+  /// Called as a file is created, by the thread that does it: to hold it up.
+  void set_before_create(std::function<void()> call) { before_create_ = std::move(call); }
   void set_hard_links(bool supported) { hard_links_ = supported; }
   void set_exchange(bool supported) { exchange_ = supported; }
 
@@ -92,6 +95,7 @@ class MemoryFileSystem final : public FileSystem {
   int error_number_ = 0;
   bool dead_ = false;
   uint64_t capacity_ = uint64_t{1} << 40;
+  std::function<void()> before_create_;
   bool hard_links_ = true, exchange_ = true, eager_removal_ = false;
 };
 
