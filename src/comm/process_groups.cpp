@@ -36,7 +36,7 @@ class RankGroup final : public c10d::ProcessGroup {
 int place_in(const std::string& name, const std::vector<int>& ranks, int rank, int world_size) {
   const std::string group = "group " + name + " (" + ranks_text(ranks) + ")";
   const std::set<int> distinct(ranks.begin(), ranks.end());
-  if (distinct.size() != ranks.size() || *distinct.begin() < 0 || *distinct.rbegin() >= world_size) {
+  if (ranks.empty() || distinct.size() != ranks.size() || *distinct.begin() < 0 || *distinct.rbegin() >= world_size) {
     throw CallMismatch(group + " is not made of different ranks of a world of " + std::to_string(world_size));
   }
   const auto place = std::find(ranks.begin(), ranks.end(), rank);
