@@ -58,8 +58,8 @@ cmake -S . -B $build -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clan
   { cat $build/configure.log >&2 && exit 1; }
 cmake --build $build --target fuzz_targets
 
-# Bytes a parser may allocate in one piece, and seconds for one input, before it is a finding.
-limits=(-rss_limit_mb=2048 -malloc_limit_mb=1024 -timeout=10)
+# Memory of the process and of one allocation, and seconds for one input, above which it is a finding.
+limits=(-rss_limit_mb=2048 -malloc_limit_mb=256 -timeout=10)
 
 # fuzz TARGET: rounds of at most a minute until the CPU seconds are used up; sets executions, used, edges, findings.
 fuzz() {

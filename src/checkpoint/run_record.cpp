@@ -15,8 +15,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kSchema = 1;
-constexpr int kDeepest = 32;  // levels of nesting; ours has 4
-constexpr uint64_t kLargest = uint64_t{64} << 20;
+// What a run.json that means harm is held to. Ours has 4 levels of nesting; to find a key among others is a walk.
+constexpr int kDeepest = 32;
+constexpr size_t kMostKeys = 10'000, kMostValues = 1'000'000;
+constexpr uint64_t kLargest = uint64_t{16} << 20;
 
 /// JSON has no NaN and no infinity.
 Json number_of(double value) {
@@ -25,10 +27,31 @@ Json number_of(double value) {
   return value;
 }
 
-/// A JSON text inside run.json as what it is, for a reader; as a string where that would not give the same text back.
+/// The text as JSON, discarded where it is none. Throws CheckpointError, naming `source`, before it takes more time or
+/// memory than a run.json could need.
+Json parse_bounded(std::string_view text, const std::string& source) {
+  const auto fail = [&](const std::string& problem) { throw CheckpointError(source + ": " + problem); };
+  if (text.size() > kLargest) fail(std::to_string(text.size()) + " bytes are too many");
+  size_t num_keys = 0, num_values = 0;
+  const auto bounded = [&](int depth, Json::parse_event_t event, Json&) {
+    if (depth > kDeepest) fail("nested deeper than " + std::to_string(kDeepest) + " levels");
+    if (event == Json::parse_event_t::key && ++num_keys > kMostKeys)
+      fail("more than " + std::to_string(kMostKeys) + " keys");
+    if (event != Json::parse_event_t::key && ++num_values > kMostValues)
+      fail("more than " + std::to_string(kMostValues) + " values");
+    return true;
+  };
+  return Json::parse(text, bounded, false);
+}
+
+/// A JSON text inside run.json as what it is, for a reader; as a string where that would not give the same text back,
+/// or is no text of ours.
 Json embedded(const std::string& text) {
-  Json parsed = Json::parse(text, nullptr, false);
-  if (parsed.is_object() && parsed.dump() == text) return parsed;
+  try {
+    Json parsed = parse_bounded(text, "");
+    if (parsed.is_object() && parsed.dump() == text) return parsed;
+  } catch (const CheckpointError&) {
+  }
   return text;
 }
 
@@ -176,12 +199,7 @@ std::string render_run_record(const RunRecord& record) {
 }
 
 RunRecord parse_run_record(std::string_view text, const std::string& source) {
-  const auto bounded = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepest)
-      throw CheckpointError(source + ": nested deeper than " + std::to_string(kDeepest) + " levels");
-    return true;
-  };
-  const Json json = Json::parse(text, bounded, false);
+  const Json json = parse_bounded(text, source);
   if (!json.is_object()) throw CheckpointError(source + ": not a JSON object");
   const Fields fields(json, source);
   if (const int64_t schema = fields.integer("schema"); schema != kSchema)

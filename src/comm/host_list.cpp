@@ -10,6 +10,8 @@ namespace mgtrain {
 namespace {
 
 constexpr size_t kMaxHosts = 1'000'000;  // of a list; the largest clusters have some ten thousand
+constexpr size_t kMaxDigits = 18;        // of a number, which therefore does not overflow
+constexpr size_t kMaxName = 255;         // of a name as it stands in the list; DNS allows as many
 
 [[noreturn]] void refuse(std::string_view list, std::string_view item, const std::string& problem) {
   throw ConfigError("'" + std::string(list) + "' is no list of hosts such as gpu[01-03,7],login1: '" +
@@ -19,7 +21,8 @@ constexpr size_t kMaxHosts = 1'000'000;  // of a list; the largest clusters have
 std::optional<uint64_t> read_number(std::string_view text) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (text.empty() || text.size() > kMaxDigits || error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
   return number;
 }
 
@@ -59,7 +62,7 @@ std::vector<std::string> expand_numbers(std::string_view list, std::string_view 
     const auto low = read_number(first), high = read_number(last);
     if (!low || !high) refuse(list, item, "is neither a number nor a range of numbers");
     if (*low > *high) refuse(list, item, "runs backwards");
-    if (*high - *low >= kMaxHosts) refuse(list, item, "names more than a million hosts");
+    if (*high - *low >= kMaxHosts - texts.size()) refuse(list, item, "names more than a million hosts");
     for (uint64_t number = *low; number <= *high; ++number) texts.push_back(with_zeros(number, first.size()));
   }
   return texts;
@@ -67,8 +70,11 @@ std::vector<std::string> expand_numbers(std::string_view list, std::string_view 
 
 std::vector<std::string> expand_item(std::string_view list, std::string_view item) {
   std::vector<std::string> hosts = {""};
+  size_t length = 0;  // outside brackets
   for (size_t start = 0; start < item.size();) {
     const size_t open = item.find('[', start), stop = open == item.npos ? item.size() : open;
+    length += stop - start;
+    if (length > kMaxName) refuse(list, item, "is longer than a name can be");
     for (std::string& host : hosts) host += item.substr(start, stop - start);
     if (open == item.npos) break;
     const size_t close = item.find(']', open);

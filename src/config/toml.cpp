@@ -1,5 +1,8 @@
 #include "config/toml.h"
 
+// The library's readers and destructors recurse over nested values: within the stack, whatever a text holds.
+#define TOML_MAX_NESTED_VALUES 32
+
 #include <toml++/toml.h>
 #include <algorithm>
 #include <utility>
@@ -9,6 +12,12 @@ namespace mgtrain {
 namespace {
 
 constexpr int kMostSyntaxErrors = 10;
+
+// What no configuration comes near to, and what a text that means harm is held to: "a.a.a..." is a table a dot.
+constexpr size_t kLargestDocument = size_t{1} << 20;
+constexpr size_t kMostDotsInLine = 200;
+constexpr size_t kDeepestTable = 16;
+constexpr size_t kMostEntries = 2000;
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r");
@@ -45,18 +54,24 @@ void add_array(const toml::array& array, TomlEntry entry, std::vector<TomlEntry>
   entries.push_back(std::move(entry));
 }
 
-void add_table(const toml::table& table, const std::string& prefix, std::vector<TomlEntry>& entries) {
+void add_table(const toml::table& table, const std::string& prefix, size_t depth, std::vector<TomlEntry>& entries) {
   for (const auto& [name, node] : table) {
+    if (entries.size() == kMostEntries) return;
     const std::string part(name.str());
     TomlEntry entry;
     entry.key = prefix + (part.find('.') == std::string::npos ? part : '"' + part + '"');
     entry.line = static_cast<int>(name.source().begin.line);
     if (const auto* child = node.as_table()) {
+      if (depth == kDeepestTable) {
+        entry.other = "a section this deep in others";
+        entries.push_back(std::move(entry));
+        continue;
+      }
       entry.table = true;
       entry.empty = child->empty();
       const std::string child_prefix = entry.key + ".";
       entries.push_back(std::move(entry));
-      add_table(*child, child_prefix, entries);
+      add_table(*child, child_prefix, depth + 1, entries);
       continue;
     }
     if (const auto* array = node.as_array()) {
@@ -132,6 +147,23 @@ class Lines {
   std::vector<size_t> starts_;
 };
 
+/// Whether the text is more than a reader should be given.
+std::optional<TomlProblem> excess_of(std::string_view text) {
+  if (text.size() > kLargestDocument)
+    return TomlProblem{1, "", std::to_string(text.size()) + " bytes are more than a configuration has", ""};
+  int line = 1;
+  size_t dots = 0;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+    } else if (c == '.' && ++dots > kMostDotsInLine) {
+      return TomlProblem{line, "", "more than " + std::to_string(kMostDotsInLine) + " dots in one line", ""};
+    }
+  }
+  return std::nullopt;
+}
+
 bool is_redefinition(const toml::parse_error& error) {
   return error.description().find("redefin") != std::string_view::npos;
 }
@@ -139,13 +171,19 @@ bool is_redefinition(const toml::parse_error& error) {
 }  // namespace
 
 TomlDocument read_toml(std::string_view text) {
-  Lines lines(text);
   TomlDocument document;
+  if (std::optional<TomlProblem> excess = excess_of(text)) {
+    document.problems.push_back(std::move(*excess));
+    return document;
+  }
+  Lines lines(text);
   std::vector<TomlProblem> duplicates;
   int last_line = -1;
   for (int errors = 0; errors < kMostSyntaxErrors; ++errors) {
     try {
-      add_table(toml::parse(std::string_view(lines.text())), "", document.entries);
+      add_table(toml::parse(std::string_view(lines.text())), "", 1, document.entries);
+      if (document.entries.size() == kMostEntries)
+        document.problems.push_back({1, "", "more than " + std::to_string(kMostEntries) + " keys", ""});
       std::stable_sort(document.entries.begin(), document.entries.end(),
                        [](const TomlEntry& a, const TomlEntry& b) { return a.line < b.line; });
       break;

@@ -31,7 +31,8 @@ struct TomlDocument {
 };
 
 /// Reads a document; a byte order mark and CR LF are accepted. After an error in one line of the form key = value,
-/// reading goes on without that line, so that the other problems are found as well.
+/// reading goes on without that line, so that the other problems are found as well. Time, memory and depth are bounded
+/// whatever the text: more than 1 MiB, 2,000 keys or 200 dots in a line are problems, and so is deep nesting.
 TomlDocument read_toml(std::string_view text);
 
 }  // namespace mgtrain

@@ -1,7 +1,7 @@
 #include "data/cifar.h"
 
 #include <algorithm>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 
 #include "base/error.h"
@@ -13,6 +13,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr int64_t kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
+constexpr uint64_t kLargestNames = 1 << 16;    // of a file of names; the published ones have some 1,000 bytes
 constexpr int64_t kPublishedRecords = 10'000;  // of each file of CIFAR-10
 
 int64_t label_bytes(CifarLabels labels) { return labels == CifarLabels::kTen ? 1 : 2; }
@@ -91,9 +92,17 @@ std::vector<std::string> cifar_class_names(const Path& folder, CifarLabels label
   const Path file = folder / (labels == CifarLabels::kTen      ? "batches.meta.txt"
                               : labels == CifarLabels::kCoarse ? "coarse_label_names.txt"
                                                                : "fine_label_names.txt");
-  std::ifstream stream(file);
   std::vector<std::string> names;
-  for (std::string line; std::getline(stream, line);) {
+  if (std::error_code error; !std::filesystem::exists(file, error)) return names;
+  DataFile stored(file);
+  const std::vector<uint8_t> bytes = stored.read_up_to(kLargestNames + 1);
+  if (bytes.size() > kLargestNames) {
+    faults.add(file.string() + ": more than " + std::to_string(kLargestNames) + " bytes; expected " +
+               std::to_string(cifar_classes(labels)) + " names of classes, a line each");
+    return names;
+  }
+  std::istringstream lines(std::string(bytes.begin(), bytes.end()));
+  for (std::string line; std::getline(lines, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }

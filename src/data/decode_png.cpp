@@ -14,6 +14,7 @@ namespace mgtrain {
 namespace {
 
 constexpr uint64_t kMostPixels = uint64_t{1} << 26;
+constexpr png_alloc_size_t kLargestChunk = 1 << 20;  // of those that are not pixels
 
 /// libpng and what it works on. It reports errors by longjmp: the functions that call it hold no object with a
 /// destructor, and say by their result whether they came to their end.
@@ -56,6 +57,10 @@ bool read_header(Reader& reader, Header& header) {
   if (reader.info == nullptr) return false;
   if (setjmp(png_jmpbuf(reader.png)) != 0) return false;
   png_set_read_fn(reader.png, &reader, on_read);
+  // Texts, profiles and the like decide nothing here, and unpacked they may be large: skipped. libpng would else
+  // allocate up to 2 GiB for a chunk that only claims to be as long.
+  png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_chunk_malloc_max(reader.png, kLargestChunk);
   png_read_info(reader.png, reader.info);
   png_get_IHDR(reader.png, reader.info, &header.width, &header.height, &header.bit_depth, &header.color_type, nullptr,
                nullptr, nullptr);

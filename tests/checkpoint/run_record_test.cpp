@@ -69,5 +69,21 @@ TEST_CASE("a faulty run.json is refused with file and field", "[checkpoint]") {
   CHECK_THROWS_WITH(parse_run_record("{\"a\":" + std::string(1'000'000, '['), "r"), Contains("nested deeper"));
 }
 
+TEST_CASE("a text in run.json that is JSON of any depth stays a text", "[checkpoint]") {
+  RunRecord record = test::sample_record(5);
+  record.model_json = "{\"a\":" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "}";
+  CHECK(there_and_back(record) == record);
+}
+
+TEST_CASE("a run.json of more keys or values than any run has is refused, not looked through", "[checkpoint]") {
+  std::string keys = "{\"schema\":1", values = "{\"class_names\":[0";
+  // Each key is compared to all before it: at this number for an hour.
+  for (int i = 0; i < 1'000'000; ++i) keys += ",\"" + std::to_string(i) + "\":0";
+  for (int i = 0; i < 1'000'000; ++i) values += ",0";
+  CHECK_THROWS_WITH(parse_run_record(keys + "}", "r"), Contains("r: more than 10000 keys"));
+  CHECK_THROWS_WITH(parse_run_record(values + "]}", "r"), Contains("r: more than 1000000 values"));
+  CHECK_THROWS_WITH(parse_run_record("\"" + std::string(17 << 20, 'a'), "r"), Contains("bytes are too many"));
+}
+
 }  // namespace
 }  // namespace mgtrain

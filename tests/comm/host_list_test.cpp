@@ -32,7 +32,10 @@ TEST_CASE("what is no host list is refused, naming the item", "[comm]") {
       Bad{"a[3-1]", "'3-1' runs backwards"}, Bad{"a[x-2]", "'x-2' is neither"}, Bad{"a[1-]", "'1-' is neither"},
       Bad{"a[]", "'' is neither"}, Bad{"a[1,,2]", "'' is neither"}, Bad{"a[-2]", "'-2' is neither"},
       Bad{"a[1-2-3]", "'1-2-3' is neither"}, Bad{"a[0-99999999]", "'0-99999999' names more than a million"},
-      Bad{"a[0-1999][0-1999]", "names more than a million"}, Bad{"a[1-18446744073709551616]", "is neither"});
+      Bad{"a[0-1999][0-1999]", "names more than a million"}, Bad{"a[1-18446744073709551616]", "is neither"},
+      Bad{"a[18446744073709551615]", "is neither"}, Bad{"a[0000000000000000001]", "is neither"},
+      Bad{"a[1-999999,1-999999]", "'1-999999' names more than a million"},
+      Bad{std::string(200, 'a') + "[1-9]" + std::string(56, 'b'), "is longer than a name can be"});
   CHECK_THROWS_AS(expand_host_list(bad.list), ConfigError);
   CHECK_THROWS_WITH(expand_host_list(bad.list),
                     Catch::Contains(bad.named) && Catch::StartsWith("'" + bad.list + "' is no list of hosts"));

@@ -47,3 +47,40 @@ TEST_CASE("hostile documents are refused without harm", "[config]") {
   CHECK_FALSE(read_toml("[[[[").problems.empty());
   CHECK_FALSE(read_toml("a = " + std::string(5000, '[')).problems.empty());
 }
+
+TEST_CASE("keys of any number of parts are refused before tables are made of them", "[config]") {
+  std::string key = "a";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  for (const std::string& text :
+       {key + " = 1\n", "[" + key + "]\n", "x = { " + key + " = 1 }\n", "[[" + key + "]]\n"}) {
+    const TomlDocument document = read_toml("[train]\n" + text);
+    REQUIRE(document.problems.size() == 1);
+    CHECK(document.problems[0].line == 2);
+    CHECK(document.problems[0].problem == "more than 200 dots in one line");
+    CHECK(document.entries.empty());
+  }
+}
+
+TEST_CASE("tables in tables are read to the depth that a configuration could have", "[config]") {
+  std::string key = "a";
+  for (int i = 0; i < 199; ++i) key += ".a";
+  const TomlDocument document = read_toml(key + " = 1\n");
+  REQUIRE(document.problems.empty());
+  REQUIRE(document.entries.size() == 16);
+  CHECK(document.entries[14].table);
+  CHECK_FALSE(document.entries[15].table);
+  CHECK(document.entries[15].other == "a section this deep in others");
+  // As deep as lists and tables nest, each of 200 parts.
+  std::string nested;
+  for (int i = 0; i < 40; ++i) nested += "[{" + key + " =\n";
+  CHECK_FALSE(read_toml("x = " + nested).problems.empty());
+}
+
+TEST_CASE("a document is held to a size and to a number of keys", "[config]") {
+  CHECK(read_toml("#" + std::string(1 << 20, 'x')).problems.size() == 1);
+  std::string keys;
+  for (int i = 0; i < 2000; ++i) keys += "k" + std::to_string(i) + " = 1\n";
+  const TomlDocument document = read_toml(keys);
+  REQUIRE(document.problems.size() == 1);
+  CHECK(document.problems[0].problem == "more than 2000 keys");
+}

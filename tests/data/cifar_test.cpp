@@ -97,6 +97,8 @@ TEST_CASE("names of CIFAR's classes are as many as there are classes, and text",
   CHECK_THAT(refusal_of(data_at(folder.path())), Contains("batches.meta.txt: 2 names of classes, expected 10"));
   write_file(folder.path() / "batches.meta.txt", "\xff" + ten_names());
   CHECK_THAT(refusal_of(data_at(folder.path())), Contains("not UTF-8"));
+  write_file(folder.path() / "batches.meta.txt", ten_names() + std::string(1 << 16, '\n'));
+  CHECK_THAT(refusal_of(data_at(folder.path())), Contains("batches.meta.txt: more than 65536 bytes; expected 10"));
 }
 
 TEST_CASE("a CIFAR file among others says which set is meant", "[data]") {

@@ -1,6 +1,7 @@
 #include "data/decode_png.h"
 
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
 
@@ -135,6 +136,37 @@ TEST_CASE("a PNG whose header claims more pixels than it can hold is refused bef
   CHECK_THAT(claim(1'000'001, 1), Contains("damaged"));
   CHECK_THAT(claim(0, 5), Contains("damaged"));
   CHECK_THAT(claim(3, 2), Contains("damaged"));
+}
+
+/// A chunk with its checksum; `claimed`: the length that it says it has.
+std::string chunk(const std::string& kind, const std::string& content, uint32_t claimed) {
+  const std::string checked = kind + content;
+  const uLong crc = crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
+  return big_endian(claimed) + checked + big_endian(static_cast<uint32_t>(crc));
+}
+
+TEST_CASE("a chunk that is no pixels is skipped, whatever it unpacks to or claims to be", "[data]") {
+  const std::string whole = png({}, 2, {ramp(2), ramp(2, 7)});
+  const size_t behind_header = 8 + 25;
+  const auto with = [&](const std::string& extra) {
+    return whole.substr(0, behind_header) + extra + whole.substr(behind_header);
+  };
+  const auto pixels = [](const std::string& bytes) {
+    return decode_png(std::as_bytes(std::span(bytes)), "a.png", 1).pixels;
+  };
+  // A gigabyte of text, were it unpacked. The member is gzip's; its body without header and trailer is deflate's.
+  const std::string bomb = gzip(std::string(64 << 20, 'a'));
+  const std::string text = std::string("Title\0\0", 7) + "\x78\xda" + bomb.substr(10, bomb.size() - 18);
+  std::string many;
+  for (int i = 0; i < 16; ++i) many += chunk("zTXt", text, static_cast<uint32_t>(text.size()));
+  CHECK(pixels(with(many)) == pixels(whole));
+  CHECK(pixels(with(chunk("iCCP", text, static_cast<uint32_t>(text.size())))) == pixels(whole));
+
+  // tests/fuzz/corpus/png/finding-chunk-length watches what is allocated for the claim.
+  for (const char* kind : {"tEXt", "zTXt", "iCCP", "tRNS", "PLTE", "abCd"}) {
+    INFO(kind);
+    CHECK_THROWS_AS(pixels(with(chunk(kind, "", 0x60000000))), DataError);
+  }
 }
 
 TEST_CASE("damaged PNGs are decoded or refused, nothing else", "[data]") {

@@ -1,5 +1,5 @@
-// The words of --gpus, of --primary (behind the first line) and of --missing-gpus, and which of a machine's devices they
-// choose. The first byte says how many GPUs the machine has, and of which kind.
+// The words of --gpus, of --primary (behind the first line) and of --missing-gpus, and which of a machine's devices
+// they choose. The first byte says how many GPUs the machine has, and of which kind.
 #include "base/error.h"
 #include "devices/request.h"
 #include "devices/selection.h"
