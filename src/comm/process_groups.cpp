@@ -1,6 +1,7 @@
 #include "comm/process_groups.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -31,6 +32,13 @@ class RankGroup final : public c10d::ProcessGroup {
     return getDefaultBackend()->barrier(options);
   }
 };
+
+/// c10d's flight recorder, one a process for all Gloo or NCCL groups, notes a new group in a map without a lock (2.11:
+/// FlightRecorderDetail.hpp, all_pg_status_): ranks that are threads crash in it. It reads this once, at its first use.
+void turn_off_flight_recorder() {
+  static const int done = ::setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/0);
+  (void)done;
+}
 
 /// The place of `rank` in a group of the world's ranks.
 int place_in(const std::string& name, const std::vector<int>& ranks, int rank, int world_size) {
@@ -80,6 +88,7 @@ struct InProcessWorld::Shared {
 
 InProcessWorld::InProcessWorld(int ranks, std::chrono::milliseconds timeout)
     : world_(std::make_shared<CommWorld>(ranks, timeout)), shared_(std::make_unique<Shared>()) {
+  if (ranks > 1) turn_off_flight_recorder();
   shared_->all = std::make_shared<InProcessGroup>(world_, "world", all_ranks(ranks));
 }
 

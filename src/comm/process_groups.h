@@ -11,7 +11,8 @@
 
 namespace mgtrain {
 
-/// The ranks of one process, a thread each.
+/// The ranks of one process, a thread each. Made before their threads start: it turns off c10d's flight recorder, which
+/// is not made for threads (TORCH_FR_BUFFER_SIZE; one that the user has set stands).
 class InProcessWorld {
  public:
   InProcessWorld(int ranks, std::chrono::milliseconds timeout);
