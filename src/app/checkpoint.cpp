@@ -9,6 +9,7 @@
 
 #include "app/commands.h"
 #include "base/error.h"
+#include "base/printable.h"
 #include "checkpoint/resume.h"
 #include "checkpoint/run_record.h"
 #include "checkpoint/safetensors.h"
@@ -66,7 +67,7 @@ void print_tensor_file(FileSystem& files, const Path& file, std::ostream& out, b
       << files.size(file) << " bytes\n";
   if (quiet) return;
   for (const TensorEntry& tensor : tensors)
-    out << "  " << tensor.name << "  " << describe_tensor(tensor.dtype, tensor.shape) << '\n';
+    out << "  " << printable(tensor.name) << "  " << describe_tensor(tensor.dtype, tensor.shape) << '\n';
 }
 
 void print_record(const RunRecord& record, std::ostream& out) {
@@ -76,14 +77,15 @@ void print_record(const RunRecord& record, std::ostream& out) {
   out << "epoch: " << state.epoch << ", " << state.sample_offset << " of its samples seen\n";
   line("samples seen", state.samples_seen);
   if (state.best_value) out << "best: " << Json(*state.best_value).dump() << " at step " << state.best_step << '\n';
-  line("model", record.model_json);
-  line("data", record.dataset_json);
-  line("data fingerprint", record.dataset_fingerprint);
+  line("model", printable(record.model_json));
+  line("data", printable(record.dataset_json));
+  line("data fingerprint", printable(record.dataset_fingerprint));
   out << "classes: " << record.class_names.size();
   const size_t shown = std::min<size_t>(record.class_names.size(), 20);
-  for (size_t i = 0; i < shown; ++i) out << (i == 0 ? " (" : ", ") << record.class_names[i];
+  for (size_t i = 0; i < shown; ++i) out << (i == 0 ? " (" : ", ") << printable(record.class_names[i]);
   out << (shown < record.class_names.size() ? ", ...)" : shown > 0 ? ")" : "") << '\n';
-  out << "written by: mgtrain " << record.mgtrain_version << ", LibTorch " << record.torch_version << '\n';
+  out << "written by: mgtrain " << printable(record.mgtrain_version) << ", LibTorch " << printable(record.torch_version)
+      << '\n';
 }
 
 }  // namespace

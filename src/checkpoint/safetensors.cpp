@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "checkpoint/safetensors_header.h"
 
 namespace mgtrain {
@@ -77,12 +78,13 @@ class IndexReader {
     uint64_t end = 0;
     for (TensorEntry& tensor : tensors) {
       if (tensor.offset != end)
-        throw CheckpointError("tensor " + tensor.name + (tensor.offset < end ? " overlaps the one" : " leaves a hole") +
+        throw CheckpointError("tensor " + printable(tensor.name.substr(0, 64)) +
+                              (tensor.offset < end ? " overlaps the one" : " leaves a hole") +
                               " before it: it begins at byte " + std::to_string(tensor.offset) + ", not at " +
                               std::to_string(end));
       if (tensor.length > data_size - end)
-        throw CheckpointError("tensor " + tensor.name + " ends " + std::to_string(tensor.length - (data_size - end)) +
-                              " bytes behind the end of the file");
+        throw CheckpointError("tensor " + printable(tensor.name.substr(0, 64)) + " ends " +
+                              std::to_string(tensor.length - (data_size - end)) + " bytes behind the end of the file");
       end += tensor.length;
       tensor.offset += data_begin;
     }
@@ -152,8 +154,8 @@ std::string safetensors_header(const std::vector<TensorEntry>& tensors,
     if (!names.insert(tensor.name).second) throw CheckpointError("two tensors to save have the name " + tensor.name);
     const uint64_t bytes = tensor_bytes(tensor.dtype, tensor.shape);
     if (!tensor.bytes.empty() && tensor.bytes.size() != bytes)
-      throw CheckpointError("tensor " + tensor.name + " to save has " + std::to_string(tensor.bytes.size()) +
-                            " bytes, not the " + std::to_string(bytes) + " of " +
+      throw CheckpointError("tensor " + printable(tensor.name.substr(0, 64)) + " to save has " +
+                            std::to_string(tensor.bytes.size()) + " bytes, not the " + std::to_string(bytes) + " of " +
                             describe_tensor(tensor.dtype, tensor.shape));
     nlohmann::ordered_json entry;
     entry["dtype"] = tensor.dtype;

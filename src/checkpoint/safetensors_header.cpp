@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace mgtrain {
 
@@ -16,6 +17,7 @@ constexpr size_t kMostTensors = 100'000;
 constexpr size_t kMostMetadata = 10'000;
 constexpr size_t kMostDimensions = 64;
 constexpr size_t kLongestName = 4096;
+constexpr size_t kLongestNumber = 64;
 constexpr char kMetadata[] = "__metadata__";
 
 /// Receives nlohmann's events. The state says where in {"name": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
@@ -55,7 +57,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
       index_.metadata.emplace(key_, std::move(value));
       place_ = Place::kMetadata;
     } else if (place_ == Place::kDtype) {
-      tensor_.dtype = value.substr(0, 32);
+      tensor_.dtype = printable(value.substr(0, 32));
       place_ = Place::kTensor;
     } else {
       return misplaced("a text");
@@ -135,7 +137,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   };
 
   static std::string shown(const std::string& name) {
-    return "\"" + (name.size() <= 64 ? name : name.substr(0, 61) + "...") + "\"";
+    return "\"" + printable(name.size() <= 64 ? name : name.substr(0, 61) + "...") + "\"";
   }
 
   [[noreturn]] void fail(const std::string& problem) const {
@@ -198,12 +200,31 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   uint64_t offsets_[2] = {0, 0};
 };
 
+/// The parser keeps several copies of a number's text: one as long as the header would take eight times its bytes.
+void refuse_long_numbers(std::string_view json) {
+  size_t length = 0;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      in_text = c != '"';
+      continue;
+    }
+    in_text = c == '"';
+    length = (c >= '0' && c <= '9') || c == '.' || c == '-' || c == '+' || c == 'e' || c == 'E' ? length + 1 : 0;
+    if (length > kLongestNumber)
+      throw CheckpointError("its header has a number of more than 64 characters at byte " + std::to_string(i));
+  }
+}
+
 }  // namespace
 
 SafetensorsIndex parse_safetensors_header(std::string_view json) {
   // The parser takes a zero byte for the end and would not see what follows.
   if (const size_t zero = json.find('\0'); zero != std::string_view::npos)
     throw CheckpointError("its header is not JSON at byte " + std::to_string(zero));
+  refuse_long_numbers(json);
   HeaderEvents events;
   nlohmann::json::sax_parse(json, &events);
   return events.take();

@@ -56,8 +56,11 @@ size_t edit_distance(const std::string& a, const std::string& b) {
 /// Smaller is closer; a name that shares too little is infinitely far.
 double distance(const std::string& a, const std::string& b) {
   if (a.size() > 64) return std::numeric_limits<double>::infinity();
+  const size_t shorter = std::min(a.size(), b.size()), longer = std::max(a.size(), b.size());
+  const size_t allowed = std::max<size_t>(1, shorter / 3);
+  // Lengths alone tell of most names; a file of thousands of unknown keys is looked up in a second.
+  if (longer - shorter > allowed) return std::numeric_limits<double>::infinity();
   const size_t edits = edit_distance(a, b);
-  const size_t allowed = std::max<size_t>(1, std::min(a.size(), b.size()) / 3);
   if (edits > allowed) return std::numeric_limits<double>::infinity();
   return static_cast<double>(edits);
 }

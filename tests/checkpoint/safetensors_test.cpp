@@ -176,6 +176,24 @@ TEST_CASE("nesting as deep as the header is long is refused at its first level",
   CHECK_THAT(fault_of(file_of(objects, 0)), Contains("\"a\", which is none of"));
 }
 
+TEST_CASE("a number as long as the header is refused before it is copied", "[checkpoint]") {
+  CHECK_THAT(fault_of(file_of("{\"a\":" + std::string(1'000'000, '9') + "}", 0)),
+             Contains("a number of more than 64 characters at byte 69"));
+  CHECK_THAT(fault_of(file_of("{\"a\\\"\":" + std::string(65, '-') + "}", 0)), Contains("more than 64 characters"));
+  // In a text they are no number.
+  CHECK(fault_of(file_of("{\"__metadata__\":{\"a\":\"" + std::string(100, '9') + "\"}}", 0)) == "accepted");
+}
+
+TEST_CASE("what a stranger wrote is shown without control characters", "[checkpoint]") {
+  const auto named = [](const std::string& name, const std::string& fields) {
+    return fault_of(file_of("{\"" + name + "\":{" + fields + "}}", 0));
+  };
+  CHECK_THAT(named("\\u001b[2J", "\"dtype\":1"), Contains("tensor \"\\x1b[2J\": "));
+  CHECK_THAT(named("a", "\"\\u0007\":1"), Contains("has \"\\x07\", which is none of"));
+  CHECK_THAT(named("a", R"("dtype":"\u001b","shape":[],"data_offsets":[0,0])"), Contains("unknown dtype \"\\x1b\""));
+  CHECK_THAT(named("\\u001b", R"("dtype":"U8","shape":[0],"data_offsets":[1,1])"), Contains("tensor \\x1b leaves"));
+}
+
 TEST_CASE("more tensors than any network has are refused", "[checkpoint]") {
   std::string header = "{";
   for (int i = 0; i <= 100'000; ++i) header += (i == 0 ? "" : ",") + tensor(std::to_string(i), "U8", "[0]", "[0,0]");
