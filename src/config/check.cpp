@@ -341,10 +341,6 @@ std::vector<ConfigProblem> cross_check(const RunConfig& config) {
     problem("train.early_stop", "cannot be decided with data.val = none", "give data to evaluate on with --val");
   }
   const bool ranks = parallel.strategy == "ddp";
-  if (!ranks && parallel.sync_bn) {
-    problem("parallel.sync_bn", "has no effect with parallel.strategy = " + parallel.strategy,
-            "only ranks share statistics: give --strategy ddp");
-  }
   if (!ranks && parallel.grad_dtype != "auto") {
     problem("parallel.grad_dtype", "has no effect with parallel.strategy = " + parallel.strategy,
             "only ranks send gradients to each other: give --strategy ddp");

@@ -86,7 +86,6 @@ struct DevicesConfig {
 
 struct ParallelConfig {
   std::string strategy = "auto";    // auto, single, dp, ddp
-  bool sync_bn = false;             // ddp: BatchNorm over the batch of all ranks
   std::string grad_dtype = "auto";  // ddp: auto (the model's), bf16: what gradients travel as
   double timeout = 600;             // ddp: seconds a rank waits for the others
 };

@@ -117,8 +117,7 @@ StepSums MeshStrategy::forward_backward(std::span<const Batch> micro_batches, in
     const Batch& batch = micro_batches[i];
     const bool last = i + 1 == micro_batches.size();
     if (last) reducer_->begin_reducing_backward();
-    // Normalising over all ranks, the others wait for this one's statistics in every layer.
-    if (batch.count() > 0 || mesh_.sync_batch_norm) {
+    if (batch.count() > 0) {
       add_to(sums, forward_backward(batch, global_count));
     } else if (last || !sums.loss_sum.defined()) {
       add_to(sums, join_without_samples());
@@ -165,8 +164,6 @@ void MeshStrategy::take_from_first_rank(const NamedTensors& tensors) {
   }
 }
 
-void MeshStrategy::prepare_evaluation() {
-  if (!mesh_.sync_batch_norm) take_from_first_rank({{"statistics", flat_.buffers()}});
-}
+void MeshStrategy::prepare_evaluation() { take_from_first_rank({{"statistics", flat_.buffers()}}); }
 
 }  // namespace mgtrain

@@ -13,7 +13,6 @@ namespace mgtrain {
 
 struct MeshOptions {
   c10::intrusive_ptr<c10d::ProcessGroup> group;  // of the ranks that share a batch
-  bool sync_batch_norm = false;  // the model normalises by the statistics of all ranks: model->set_norm_group
   bool bfloat16_gradients = false;
 };
 

@@ -168,7 +168,7 @@ class Planner {
     if (count == 0 || (last && config_.data.drop_last)) return false;
     const std::vector<int64_t> pieces = split_batch(count, num_devices(), pieces_of(count, batch, full_pieces));
     return std::ranges::any_of(pieces, [&](int64_t size) {
-      const std::vector<int64_t> chunks = even_shares(size, config_.parallel.sync_bn ? 1 : num_devices());
+      const std::vector<int64_t> chunks = even_shares(size, num_devices());
       return std::ranges::find(chunks, 1) != chunks.end();
     });
   }
@@ -298,12 +298,6 @@ class Planner {
     const bool devices = num_devices() > 1, pieces = plan_.accumulate > 1;
     if (!devices && !pieces) return;
     const bool ranks = plan_.strategy == StrategyKind::kRanks;
-    if (config_.parallel.sync_bn) {
-      plan_.notes.push_back("BatchNorm in training: the statistics are those of " +
-                            std::string(pieces ? "each micro-batch" : "the whole batch") + " over all ranks (" +
-                            count_of(std::ranges::max(plan_.micro_batches), "image") + " at most)");
-      return;
-    }
     const std::string chunk = devices && pieces ? "its chunk of a micro-batch"
                               : devices         ? "its chunk of the batch"
                                                 : "each micro-batch";

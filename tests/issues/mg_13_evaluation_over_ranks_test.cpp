@@ -1,18 +1,18 @@
-// MG 13: evaluation with synchronised statistics hung where only one rank evaluated, or gave another number.
+// MG 13: evaluation over ranks hung where only one of them evaluated, or gave another number.
 #include "end_to_end/scene.h"
 #include "support/catch.h"
 
 using namespace mgtrain::test;
 
-TEST_CASE("MG 13: ranks with --sync-bn evaluate what one device does, with fewer samples than ranks too", "[issues]") {
+TEST_CASE("MG 13: ranks evaluate what one device does, with fewer samples than ranks too", "[issues]") {
   const uint32_t num_val = GENERATE(3u, 42u);
   CAPTURE(num_val);
   const Scene scene(48, num_val);
-  const ProgramResult result = scene.train("a", {"--strategy", "ddp", "--gpus", "cpu:4", "--sync-bn", "--epochs", "2"});
+  const ProgramResult result = scene.train("a", {"--strategy", "ddp", "--gpus", "cpu:4", "--epochs", "2"});
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   const Json ranks = events(scene.run("a"), "eval").back();
-  const ProgramResult one = scene.mgtrain({"eval", "a", "--gpus", "cpu", "--json"});
+  const ProgramResult one = scene.mgtrain({"eval", "a", "--checkpoint", "last", "--gpus", "cpu", "--json"});
   REQUIRE(one.exit_code == 0);
   const Json alone = Json::parse(one.out);
   CHECK(ranks.at("num_samples") == num_val);

@@ -193,11 +193,3 @@ TEST_CASE("ddp: a rank a device, each with optimizer state; one device is a worl
   CHECK(mentions(ranks.notes, "rank 0, cpu replica 0, and all ranks evaluate with them"));
   CHECK(fake_plan({{"devices.gpus", "cpu"}, {"parallel.strategy", "ddp"}}, data).strategy == StrategyKind::kRanks);
 }
-
-TEST_CASE("sync_bn: the statistics are those of the whole batch, so a rank may have one image", "[plan]") {
-  Flags flags = {{"devices.gpus", "cpu:2"}, {"train.batch", "5"}, {"parallel.strategy", "ddp"}};
-  const DatasetInfo tiny = fake_dataset(11, 4);  // an epoch's last batch is one image
-  flags.emplace_back("parallel.sync_bn", "true");
-  flags.emplace_back("data.drop_last", "true");
-  CHECK(mentions(fake_plan(flags, tiny).notes, "those of the whole batch over all ranks (5 images at most)"));
-}
