@@ -91,8 +91,8 @@ save_corpus() {
   local target=$1 program=$build/tests/fuzz/$1_fuzz kept=$build/kept/$1 corpus=tests/fuzz/corpus/$1 file
   rm -rf "$kept" && mkdir -p "$kept/seeds" "$kept/new"
   cp "$corpus"/seed-* "$kept/seeds/"
-  # The first folder is kept as it is; of the others comes what covers more, small ones first.
-  "$program" "${limits[@]}" -set_cover_merge=1 -max_len=8192 "$kept/seeds" "$build/work/$target" "$corpus" >"$build/$target-merge.log" 2>&1 ||
+  # The first folder is kept as it is; of the others comes what covers more code, whatever the number of rounds through it.
+  "$program" "${limits[@]}" -set_cover_merge=1 -use_counters=0 -max_len=8192 "$kept/seeds" "$build/work/$target" "$corpus" >"$build/$target-merge.log" 2>&1 ||
     { tail -n 5 "$build/$target-merge.log" && return 1; }
   for file in "$kept"/seeds/*; do
     case $(basename "$file") in seed-*) ;; *) mv "$file" "$kept/new/$(basename "$file" | cut -c 1-12)" ;; esac

@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <utility>
-#include <vector>
 
 namespace mgtrain {
 
@@ -37,30 +36,39 @@ std::string usual_name(const std::string& name) {
   return name;
 }
 
-/// Optimal string alignment distance.
-size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
+constexpr size_t kLongestName = 64;
+
+/// Optimal string alignment distance, or some number beyond `limit` where it is larger than that. Names of up to
+/// kLongestName characters, `limit` longer at most.
+size_t edit_distance(const std::string& a, const std::string& b, size_t limit) {
+  std::array<std::array<size_t, 2 * kLongestName>, 3> rows{};  // two rows ago, the last one, this one
+  auto *before = rows[0].data(), *last = rows[1].data(), *row = rows[2].data();
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
+    size_t least = row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-      }
+      size_t cost = last[j - 1] + (a[i - 1] != b[j - 1]);
+      cost = std::min({cost, last[j] + 1, row[j - 1] + 1});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) cost = std::min(cost, before[j - 2] + 1);
+      row[j] = cost;
+      least = std::min(least, cost);
     }
+    // What two rows in a row exceed, all later ones do; an exchange of two letters looks back two rows.
+    if (least > limit + 1) return least;
+    std::swap(before, last);
+    std::swap(last, row);
   }
-  return cost[a.size()][b.size()];
+  return last[b.size()];
 }
 
 /// Smaller is closer; a name that shares too little is infinitely far.
 double distance(const std::string& a, const std::string& b) {
-  if (a.size() > 64) return std::numeric_limits<double>::infinity();
+  if (a.size() > kLongestName) return std::numeric_limits<double>::infinity();
   const size_t shorter = std::min(a.size(), b.size()), longer = std::max(a.size(), b.size());
   const size_t allowed = std::max<size_t>(1, shorter / 3);
   // Lengths alone tell of most names; a file of thousands of unknown keys is looked up in a second.
   if (longer - shorter > allowed) return std::numeric_limits<double>::infinity();
-  const size_t edits = edit_distance(a, b);
+  const size_t edits = edit_distance(a, b, allowed);
   if (edits > allowed) return std::numeric_limits<double>::infinity();
   return static_cast<double>(edits);
 }

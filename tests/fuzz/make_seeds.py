@@ -43,13 +43,13 @@ put("cifar", "names", bytes([129]) + b"".join(b"class %d\r\n" % i for i in range
 put("cifar", "foreign", bytes([0]) + b"<!DOCTYPE html><html>")
 
 
-def png(width, height, depth, color, rows, interlace=0, extra=()):
+def png(width, height, depth, color, rows, interlace=0, extra=(), level=9):
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, interlace)
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + b"".join(chunk(*part) for part in extra)
-            + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
+            + chunk(b"IDAT", zlib.compress(rows, level)) + chunk(b"IEND", b""))
 
 
 put("png", "grey8", png(3, 2, 8, 0, b"\0\1\2\3" b"\1\4\5\6"))
@@ -63,6 +63,10 @@ put("png", "interlaced", png(3, 3, 8, 0, b"\0\1" b"\0\2" b"\0\3\4" b"\0\5" b"\0\
 put("png", "text", png(1, 1, 8, 0, b"\0\1", extra=[
     (b"gAMA", struct.pack(">I", 45455)), (b"tEXt", b"Title\0x"), (b"zTXt", b"T\0\0" + zlib.compress(b"packed text")),
     (b"iTXt", b"T\0\1\0en\0t\0" + zlib.compress(b"text")), (b"iCCP", b"p\0\0" + zlib.compress(bytes(200)))]))
+
+
+put("png", "stored", png(5, 4, 8, 2, bytes([0, *range(15), 1, *range(15), 2, *range(15), 3, *range(15)]), level=0))
+put("png", "stored-palette", png(6, 3, 4, 3, b"\0abc\4abc\3abc", interlace=1, level=0, extra=[(b"PLTE", bytes(range(48)))]))
 
 
 def safetensors(tensors, metadata=None):

@@ -1,4 +1,6 @@
 // PNG pictures, decoded to one and to three channels.
+#include <zlib.h>
+
 #include "base/error.h"
 #include "data/decode_png.h"
 #include "fuzz/fuzz.h"
@@ -29,3 +31,26 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::demand(decode(bytes, 1) == decode(bytes, 3), "a picture is whole in grey and in colour");
   return 0;
 }
+
+#ifdef MGTRAIN_FUZZ
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+
+/// Changes the bytes and, mostly, puts the checksums of the chunks right again, without which none is looked into.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
+  size = LLVMFuzzerMutate(data, size, max_size);
+  if (seed % 8 == 0) return size;
+  constexpr size_t kSignature = 8, kFrame = 12;  // of a chunk: length, kind, checksum
+  const auto big_endian = [](const uint8_t* at) {
+    return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | uint32_t{at[3]};
+  };
+  for (size_t at = kSignature; at < size && size - at >= kFrame;) {
+    const size_t length = big_endian(data + at);
+    if (length > size - at - kFrame) break;
+    const auto crc = static_cast<uint32_t>(crc32(0, data + at + 4, static_cast<uInt>(length + 4)));
+    for (int i = 0; i < 4; ++i)
+      data[at + 8 + length + static_cast<size_t>(i)] = static_cast<uint8_t>(crc >> (24 - 8 * i));
+    at += kFrame + length;
+  }
+  return size;
+}
+#endif
