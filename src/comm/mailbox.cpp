@@ -6,8 +6,8 @@ Mailbox::Mailbox(std::shared_ptr<CommWorld> world, std::string name, std::vector
     : world_(std::move(world)), name_(std::move(name)), ranks_(std::move(ranks)), place_(*world_) {}
 
 std::string Mailbox::lane_text(const char* what, const Lane& lane) const {
-  return std::string(what) + " from " + ranks_text({world_rank(lane.from)}) + " to " + ranks_text({world_rank(lane.to)}) +
-         " (tag " + std::to_string(lane.tag) + ") on group " + name_;
+  return std::string(what) + " from " + ranks_text({world_rank(lane.from)}) + " to " +
+         ranks_text({world_rank(lane.to)}) + " (tag " + std::to_string(lane.tag) + ") on group " + name_;
 }
 
 void Mailbox::send(const Lane& lane, std::shared_ptr<void> message) {
@@ -36,8 +36,8 @@ std::shared_ptr<void> Mailbox::take(const Receipt& receipt, std::chrono::millise
   const int me = world_rank(receipt.lane.to);
   std::unique_lock lock(world_->mutex());
   auto& messages = queues_[receipt.lane].messages;
-  const bool in_time = place_.wait(
-      lock, deadline, [&] { return messages.contains(receipt.number) || world_->aborted_locked(); });
+  const bool in_time =
+      place_.wait(lock, deadline, [&] { return messages.contains(receipt.number) || world_->aborted_locked(); });
   auto message = messages.extract(receipt.number);
   if (!message.empty()) return std::move(message.mapped());
   const std::string call = lane_text("recv", receipt.lane);

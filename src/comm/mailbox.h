@@ -36,8 +36,8 @@ class Mailbox {
   /// Books the lane's next message, sent already or not.
   Receipt expect(const Lane& lane);
   [[nodiscard]] bool has_come(const Receipt& receipt) const;
-  /// Waits for the booked message and takes it, once. Throws PeerFailed after an abort, and MeetingTimeout, which aborts
-  /// the world. `timeout` 0: the world's.
+  /// Waits for the booked message and takes it, once. Throws PeerFailed after an abort, and MeetingTimeout, which
+  /// aborts the world. `timeout` 0: the world's.
   std::shared_ptr<void> take(const Receipt& receipt, std::chrono::milliseconds timeout = std::chrono::milliseconds(0));
 
  private:
