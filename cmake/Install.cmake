@@ -30,4 +30,6 @@ endif()
 install(DIRECTORY data/fashion-mnist-subset DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain)
 install(FILES data/README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain RENAME DATA.md OPTIONAL)
 install(DIRECTORY configs docs DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain)
+# What the program's messages name.
+install(PROGRAMS scripts/pt_to_safetensors.py DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain/scripts)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/mgtrain)
