@@ -135,8 +135,10 @@ WorkPtr InProcessBackend::allreduce_coalesced(Tensors& tensors, const c10d::Allr
 WorkPtr InProcessBackend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   const at::NoGradGuard no_gradients;
   const auto root = static_cast<int>(options.rootRank);
-  auto meeting = group_->meeting.meet(rank_, describe("broadcast", tensors, c10::str("rank ", root)),
-                                      std::make_shared<Tensors>(tensors), limit(options.timeout));
+  CallDescription call = describe("broadcast", tensors, c10::str("rank ", root));
+  if (root < 0 || root >= size_) call.refusal = c10::str("there is no rank ", root, " in a group of ", size_);
+  auto meeting =
+      group_->meeting.meet(rank_, std::move(call), std::make_shared<Tensors>(tensors), limit(options.timeout));
   if (rank_ != root) {
     const Tensors& from = meeting.brought_by<Tensors>(root);
     for (size_t i = 0; i < tensors.size(); ++i) tensors[i].copy_(from[i]);

@@ -85,6 +85,11 @@ TEST_CASE("different calls, roots and reductions are refused on all ranks by nam
                group->broadcast(tensors, {.rootRank = rank})->wait();
              }),
              Contains("the ranks differ in the root: rank 0 has rank 0, rank 1 has rank 1"));
+  CHECK_THAT(error_of_both([](int, const Group& group) {
+               Tensors tensors = {at::zeros({4})};
+               group->broadcast(tensors, {.rootRank = 2})->wait();
+             }),
+             Contains("rank 0 cannot take part: there is no rank 2 in a group of 2"));
   CHECK_THAT(error_of_both([](int rank, const Group& group) {
                Tensors tensors = {at::zeros({4})};
                group->allreduce(tensors, {.reduceOp = rank == 0 ? c10d::ReduceOp::MAX : c10d::ReduceOp::MIN})->wait();
