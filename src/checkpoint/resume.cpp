@@ -16,6 +16,7 @@ using Path = std::filesystem::path;
 
 constexpr const char* kRequiredFiles[] = {"model.safetensors", "state.safetensors", kRunRecordName};
 constexpr uint64_t kReadChunk = uint64_t{1} << 20;
+constexpr size_t kLongestLine = size_t{16} << 20;  // of metrics.jsonl; ours have some kilobytes
 
 /// A folder's path by which its name and its parents can be told.
 Path plain(const Path& path) {
@@ -186,9 +187,12 @@ bool is_existing_run(FileSystem& files, const std::filesystem::path& run) {
       const std::vector<std::byte> chunk = files.read(metrics, offset, kReadChunk);
       pending.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
       offset += chunk.size();
-      for (size_t end; (end = pending.find('\n')) != std::string::npos; pending.erase(0, end + 1)) {
-        if (is_start_event(std::string_view(pending).substr(0, end))) return true;
+      size_t begin = 0;
+      for (size_t end; (end = pending.find('\n', begin)) != std::string::npos; begin = end + 1) {
+        if (is_start_event(std::string_view(pending).substr(begin, end - begin))) return true;
       }
+      pending.erase(0, begin);
+      if (pending.size() > kLongestLine) return false;
       if (chunk.empty()) return false;  // a line without its end was never finished
     }
   } catch (const FileError& error) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace mgtrain {
 
@@ -61,8 +62,8 @@ class Fields {
   Fields(const Json& object, std::string source) : object_(object), source_(std::move(source)) {}
 
   [[noreturn]] void fail(const std::string& name, const std::string& wanted) const {
-    throw CheckpointError(source_ + ": " + name + (object_.contains(name) ? " is not " : " is missing; expected ") +
-                          wanted);
+    throw CheckpointError(source_ + ": " + printable(name.substr(0, 255)) +
+                          (object_.contains(name) ? " is not " : " is missing; expected ") + wanted);
   }
 
   const Json& any(const char* name) const {
@@ -167,9 +168,17 @@ std::vector<std::string> texts_of(const Fields& fields, const char* name) {
   return texts;
 }
 
+/// The name of a file in the run folder itself. Lengths are what files are cut back to on a resume: a path would reach
+/// any file of the user's.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.size() <= 255 && name.find('/') == std::string::npos &&
+         printable(name) == name;
+}
+
 std::map<std::string, uint64_t> lengths_of(const Fields& fields) {
   std::map<std::string, uint64_t> lengths;
   for (const auto& [name, length] : fields.value().items()) {
+    if (!is_plain_name(name)) fields.fail(name, "the name of a file");
     if (!length.is_number_unsigned()) fields.fail(name, "a number of bytes");
     lengths[name] = length.get<uint64_t>();
   }

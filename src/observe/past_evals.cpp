@@ -15,16 +15,23 @@ double number(const nlohmann::json& event, const char* key) {
   return value != event.end() && value->is_number() ? value->get<double>() : std::numeric_limits<double>::quiet_NaN();
 }
 
+/// 0 where there is none; the file may have been changed since.
+int64_t integer(const nlohmann::json& event, const char* key) {
+  const auto value = event.find(key);
+  return value != event.end() && value->is_number_integer() ? value->get<int64_t>() : 0;
+}
+
 EvalReport report_of(const nlohmann::json& event) {
   EvalReport report;
-  report.step = event.value("step", int64_t{0});
-  report.epoch = event.value("epoch", int64_t{0});
-  report.num_samples = event.value("num_samples", int64_t{0});
+  report.step = integer(event, "step");
+  report.epoch = integer(event, "epoch");
+  report.num_samples = integer(event, "num_samples");
   report.loss = number(event, "loss");
   report.top1 = number(event, "top1");
   report.top5 = number(event, "top5");
   report.seconds = number(event, "seconds");
-  report.is_best = event.value("is_best", false);
+  const auto best = event.find("is_best");
+  report.is_best = best != event.end() && *best == true;
   if (const auto classes = event.find("class_accuracy"); classes != event.end() && classes->is_array()) {
     for (const nlohmann::json& value : *classes)
       report.class_accuracy.push_back(value.is_number() ? value.get<double>()
@@ -46,7 +53,7 @@ PastEvals past_evals(FileSystem& files, const std::filesystem::path& metrics, ui
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.find("\"eval\"") == std::string_view::npos) continue;
     const nlohmann::json event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!event.is_object() || event.value("event", std::string()) != "eval") continue;
+    if (!event.is_object() || !event.contains("event") || event["event"] != "eval") continue;
     past.last = report_of(event);
     if (past.last->is_best) past.best = past.last;
   }

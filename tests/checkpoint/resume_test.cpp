@@ -276,5 +276,14 @@ TEST_CASE("a run exists once its metrics have a start event", "[checkpoint]") {
   CHECK(exists(std::string(3 << 20, ' ') + "\n{\"event\":\"start\"}\n"));
 }
 
+TEST_CASE("lines without number before the start event are looked through once", "[checkpoint]") {
+  test::MemoryFileSystem files;
+  // Each taken out of the front by itself would be moved through memory a million times.
+  files.put("/run/metrics.jsonl", std::string(1 << 20, '\n') + "{\"event\":\"start\"}\n");
+  CHECK(is_existing_run(files, "/run"));
+  files.put("/run/metrics.jsonl", std::string(17 << 20, 'x') + "\n{\"event\":\"start\"}\n");
+  CHECK_FALSE(is_existing_run(files, "/run"));
+}
+
 }  // namespace
 }  // namespace mgtrain

@@ -63,6 +63,10 @@ TEST_CASE("a faulty run.json is refused with file and field", "[checkpoint]") {
   CHECK(fault([](auto& j) { j["state"]["finished"] = 1; }) == "c/run.json: state: finished is not true or false");
   CHECK(fault([](auto& j) { j["file_lengths"]["log.txt"] = -1; }) ==
         "c/run.json: file_lengths: log.txt is not a number of bytes");
+  for (const char* path : {"", "..", "../x", "events.out.tfevents.1/../../x", "/etc/passwd", ".hidden", "a\x1b"}) {
+    INFO(path);
+    CHECK_THAT(fault([&](auto& j) { j["file_lengths"][path] = 1; }), Contains(" is not the name of a file"));
+  }
   CHECK_THAT(fault([](auto& j) { j["schema"] = 2; }), Contains("schema 2, this mgtrain reads 1"));
   CHECK_THROWS_WITH(parse_run_record("[]", "r"), Contains("not a JSON object"));
   CHECK_THROWS_WITH(parse_run_record("{\"a\":", "r"), Contains("not a JSON object"));

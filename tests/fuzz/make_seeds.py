@@ -145,3 +145,9 @@ launches = {
     "hosts": "r[1-2]n[01-04,7]-x,login1", "counts": "4(x2),3"}
 for name, text in launches.items():
     put("launch_environment", name, text)
+
+put("metrics", "run", "\n".join(json.dumps(event) for event in (
+    {"event": "start", "version": "0.1.0", "total_steps": 790}, {"event": "step", "step": 50, "loss": 2.1},
+    {"event": "eval", "step": 79, "epoch": 1, "num_samples": 100, "loss": None, "top1": 0.5, "top5": 0.9, "seconds": 1.5,
+     "is_best": True, "class_accuracy": [0.5, None]}, {"event": "end", "exit_code": 0})) + "\n")
+put("metrics", "types", '{"event": "eval", "step": "1", "epoch": 1e99, "is_best": 2, "class_accuracy": {}}\n[]\n{"event": ["start"]}\n')

@@ -14,6 +14,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       fuzz::touch(std::string_view(*text));
     }
     fuzz::touch(record.class_names);
+    for (const auto& [name, length] : record.file_lengths)
+      fuzz::demand(name.find('/') == std::string::npos && name != ".." && name != ".",
+                   "no file outside the run folder");
     const std::string text = render_run_record(record);
     fuzz::demand(render_run_record(parse_run_record(text, "run.json")) == text, "what is written again is the same");
   } catch (const CheckpointError& error) {
