@@ -80,6 +80,7 @@ void run_ranks(CommWorld& world, const std::function<void(int rank)>& work, std:
                const StuckRanks& stuck) {
   Progress progress(world);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(world.size()));
   for (int rank = 0; rank < world.size(); ++rank) {
     threads.emplace_back([&, rank] {
       try {
