@@ -73,10 +73,12 @@ fuzz() {
       -max_len=16384 -artifact_prefix="$build/findings/$target/" "$work" "tests/fuzz/corpus/$target" >"$log" 2>&1 || findings=1
     after=$(children_centiseconds)
     used=$((used + after - before)) round=$((round + 1))
-    executions=$((executions + $(sed -n 's/^stat::number_of_executed_units: *//p' "$log")))
+    local executed # none of a process that was killed
+    executed=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    executions=$((executions + ${executed:-0}))
     edges=$(sed -nE 's/.* cov: ([0-9]+) .*/\1/p' "$log" | tail -n 1)
   done
-  [ $findings = 0 ] || { grep -E '^(==[0-9]+==|SUMMARY|does not hold|terminate|  what|#[0-9] |    #[0-9] |.*runtime error)' "$log" | head -n 40; }
+  [ $findings = 0 ] || { tail -n 1 "$log" && grep -E '^(==[0-9]+==|SUMMARY|does not hold|terminate|  what|#[0-9] |    #[0-9] |.*runtime error)' "$log" | head -n 40; }
 }
 
 # children_centiseconds: user and system time of all finished children of this shell.
