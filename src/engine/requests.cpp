@@ -13,6 +13,7 @@ constexpr std::array kRequests = {&Requests::interrupt, &Requests::terminate, &R
 
 std::vector<double> to_numbers(const Requests& requests) {
   std::vector<double> numbers;
+  numbers.reserve(kRequests.size());
   for (const auto request : kRequests) numbers.push_back(requests.*request ? 1 : 0);
   return numbers;
 }
