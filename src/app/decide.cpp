@@ -58,19 +58,33 @@ std::string stem_of(const std::string& model_json) {
   return json.is_object() ? json.value("stem", std::string()) : std::string();
 }
 
+/// The cores are shared out to the processes that may use the same ones, the first ones a core more.
+int threads_of(const LaunchedProcess& process, const Inventory& inventory) {
+  if (process.threads) return *process.threads;
+  const auto [position, sharers] = process.cores;
+  return std::max(1, inventory.cpu_cores / sharers + (position < inventory.cpu_cores % sharers ? 1 : 0));
+}
+
 }  // namespace
 
-Decision decide(const CommandLine& line, AppContext& context) {
-  RunPlace place = find_run_place(line, context);
+Decision decide(const CommandLine& line, AppContext& context, const LaunchedProcess* process) {
+  RunPlace place = process != nullptr ? process->find_place() : find_run_place(line, context);
   std::vector<std::string> warnings = place.warnings;
   CheckedConfig config = check(sources_of(line, place), &warnings);
   const std::optional<WeightsFile> init = open_init(config.values(), place, line, context.files);
   Inventory inventory = context.inventory();
-  Selection selection = select_devices(config.values().devices, inventory);
+  Selection selection = process == nullptr ? select_devices(config.values().devices, inventory)
+                                           : select_for_process(config.values().devices, inventory,
+                                                                {.local_rank = process->machine.position,
+                                                                 .local_size = process->machine.count,
+                                                                 .threads = threads_of(*process, inventory)});
   DatasetInfo dataset = inspect_dataset(config.values().data, embedded_data_candidates(line.program));
-  RunPlan plan = make_plan(config, selection, dataset);
+  const LaunchPlace launch =
+      process == nullptr ? LaunchPlace{} : LaunchPlace{process->launcher, process->rank, process->ranks};
+  RunPlan plan = make_plan(config, selection, dataset, launch);
   check_evaluated(config.values().train, plan);
   std::vector<std::string> notes = place.notes;
+  if (process != nullptr) notes.insert(notes.end(), process->notes.begin(), process->notes.end());
   if (init) {
     for (std::string& note : check_init(*init, config.values().model, plan)) notes.push_back(std::move(note));
   }

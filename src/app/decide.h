@@ -2,11 +2,14 @@
 // set, plan. The same for train and plan, so that `mgtrain plan` starts with the exit code train would start with.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/commands.h"
 #include "app/run_folder.h"
+#include "comm/process_card.h"
 #include "config/check.h"
 #include "data/dataset_info.h"
 #include "devices/inventory.h"
@@ -26,9 +29,20 @@ struct Decision {
   RunPlan plan;
 };
 
+/// A process that a launcher started among others, each a rank with one device.
+struct LaunchedProcess {
+  std::string launcher;  // "torchrun"
+  int rank = 0, ranks = 1;
+  PlaceAmong machine;          // among the ranks of this machine; count 0: nobody says
+  PlaceAmong cores;            // among those that share this process's cores
+  std::optional<int> threads;  // that the user set
+  std::vector<std::string> notes;
+  std::function<RunPlace()> find_place;  // instead of find_run_place()
+};
+
 /// Reads headers only: seconds at most. Throws ConfigError (2), DeviceError (7), DataError (3), or CheckpointError (4)
 /// where model.init names nothing that fits or a resumed run is of another network; logs nothing.
-Decision decide(const CommandLine& line, AppContext& context);
+Decision decide(const CommandLine& line, AppContext& context, const LaunchedProcess* process = nullptr);
 
 /// What a resumed run does differently from its checkpoint, each said in a line. `fingerprint`: of the data now; empty
 /// while they are not read. Throws as compare_for_resume() does.

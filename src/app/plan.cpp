@@ -3,12 +3,16 @@
 
 #include "app/commands.h"
 #include "app/decide.h"
+#include "app/joined_ranks.h"
 #include "data/sources.h"
 
 namespace mgtrain {
 
 ExitCode run_plan(const CommandLine& line, AppContext& context) {
-  const Decision decision = decide(line, context);
+  const std::optional<Launch> launch = find_launch(line);
+  std::optional<LaunchedProcess> process;
+  if (launch) process = unmet_process(*launch, line, context);
+  const Decision decision = decide(line, context, process ? &*process : nullptr);
   // A fault in the data behind their headers would end a run before its first step, so plan ends with it too.
   if (decision.dataset.format != "synthetic") {
     const LoadedData data = load_dataset(decision.config.values().data, decision.dataset, decision.plan.seed);

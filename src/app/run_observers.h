@@ -28,6 +28,8 @@ class RunObservers {
                AppContext& context);
 
   Observer& all() { return all_; }
+  /// One more; it must outlive this object.
+  void add(Observer& observer) { all_.add(observer); }
   /// Nothing unless output.trace_samples.
   SampleTrace* trace() { return trace_.get(); }
   /// Evaluations of the run before this process's part.

@@ -39,7 +39,7 @@ RunRecord describe_run(const Decision& decision, const InputFormat& input, const
   return record;
 }
 
-StartReport start_report(const Decision& decision) {
+StartReport start_report(const Decision& decision, const std::vector<std::string>& devices) {
   const RunPlan& plan = decision.plan;
   StartReport report{.headline = headline(plan),
                      .start_step = decision.place.record ? decision.place.record->state.step : 0,
@@ -50,7 +50,7 @@ StartReport start_report(const Decision& decision) {
                      .strategy = strategy_name(plan.strategy),
                      .global_batch = plan.global_batch,
                      .seed = plan.seed};
-  for (const Device& device : plan.selection.devices) report.devices.push_back(device.label());
+  report.devices = devices;
   return report;
 }
 
@@ -86,7 +86,8 @@ void warn_of_little_room(const Decision& decision, const std::filesystem::path& 
 
 /// The batches are made by `workers` threads of the process, shared out to its ranks.
 BatchSourceOptions source_options(const RunConfig& config, const RunPlan& plan) {
-  const int64_t ranks = plan.strategy == StrategyKind::kRanks ? static_cast<int64_t>(plan.selection.devices.size()) : 1;
+  const bool ranks_here = plan.strategy == StrategyKind::kRanks;
+  const int64_t ranks = ranks_here ? static_cast<int64_t>(plan.selection.devices.size()) : 1;
   return {.workers = (config.data.workers + ranks - 1) / ranks,
           .prefetch = config.data.prefetch,
           .pin_memory = !plan.selection.on_cpu(),
@@ -106,6 +107,7 @@ TrainRank::TrainRank(const TrainJob& job, size_t device, const c10::intrusive_pt
       config_(job.decision.config.values()),
       plan_(job.decision.plan),
       first_(group == nullptr || group->getRank() == 0),
+      after_step_(job.on_finished),
       transform_(transform_of(job)),
       train_source_(job.data.train, transform_, source_options(config_, plan_)),
       val_source_(job.data.val, transform_, source_options(config_, plan_)),
@@ -177,7 +179,8 @@ void TrainRank::open_files() {
   store_->remove_temporary();
   carry_best_over(place, job_.folder, files);
   observers_.emplace(job_.decision, job_.folder, job_.line, job_.context);
-  observers_->all().on_start(start_report(job_.decision));
+  observers_->add(after_step_);
+  observers_->all().on_start(start_report(job_.decision, job_.devices));
   tell_decision(job_.decision, observers_->all(), job_.context.log);
   warn_of_little_room(job_.decision, job_.folder, files, observers_->all());
   const int64_t best = place.record ? place.record->state.best_step : -1;
@@ -204,7 +207,7 @@ void TrainRank::make_trainer() {
   }
   trainer_.emplace(TrainerSettings{.total_steps = plan_.total_steps,
                                    .steps_per_epoch = plan_.steps_per_epoch,
-                                   .num_devices = static_cast<int64_t>(plan_.selection.devices.size()),
+                                   .num_devices = plan_.num_devices,
                                    .train = config_.train,
                                    .clip_grad = config_.optim.clip_grad,
                                    .checkpoint = config_.checkpoint,
@@ -215,14 +218,15 @@ void TrainRank::make_trainer() {
                                 .feed = *feed_,
                                 .evaluator = evaluator_ ? &*evaluator_ : nullptr,
                                 .checkpointer = checkpointer_ ? &*checkpointer_ : nullptr,
-                                .observer = observers_ ? observers_->all() : silent_,
+                                .observer = observers_ ? observers_->all() : after_step_,
                                 .trace = observers_ ? observers_->trace() : nullptr,
                                 .clock = job_.context.clock},
                    std::move(state));
 }
 
 TrainOutcome TrainRank::train() {
-  if (first_) saving_.emplace();
+  // The threads of a process have one set of signal handlers; each process has its own.
+  if (first_ || !plan_.launch.launcher.empty()) saving_.emplace();
   return trainer_->run();
 }
 

@@ -5,9 +5,11 @@
 #include <c10/util/intrusive_ptr.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "app/assemble.h"
 #include "app/commands.h"
@@ -31,6 +33,8 @@ struct TrainJob {
   std::filesystem::path folder;
   LoadedData data;
   InputFormat input;
+  std::vector<std::string> devices;               // of all ranks, as messages name them
+  std::function<void(int64_t step)> on_finished;  // after each step, on the thread of the rank; may be empty
 };
 
 class TrainRank {
@@ -45,6 +49,7 @@ class TrainRank {
   TrainOutcome train();
 
   [[nodiscard]] Trainer& trainer() { return *trainer_; }
+  [[nodiscard]] const Trainer& trainer() const { return *trainer_; }
   /// None on ranks other than the first.
   [[nodiscard]] RunObservers* observers() { return observers_ ? &*observers_ : nullptr; }
 
@@ -55,10 +60,23 @@ class TrainRank {
   void open_files();
   void make_trainer();
 
+  /// Tells how far this rank is.
+  class AfterStep final : public Observer {
+   public:
+    explicit AfterStep(const std::function<void(int64_t)>& tell) : tell_(tell) {}
+    void on_progress(const Progress& progress) override {
+      if (tell_) tell_(progress.step);
+    }
+
+   private:
+    const std::function<void(int64_t)>& tell_;
+  };
+
   const TrainJob& job_;
   const RunConfig& config_;
   const RunPlan& plan_;
   bool first_;
+  AfterStep after_step_;
   Transform transform_;
   BatchSource train_source_, val_source_;
   std::unique_ptr<Strategy> strategy_;
@@ -66,7 +84,6 @@ class TrainRank {
   LrSchedule schedule_;
   std::optional<CheckpointStore> store_;
   std::optional<RunObservers> observers_;
-  Observer silent_;
   std::optional<TrainFeed> feed_;
   std::optional<Evaluator> evaluator_;
   std::optional<Checkpointer> checkpointer_;

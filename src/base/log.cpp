@@ -119,6 +119,8 @@ void Log::add_file(const std::filesystem::path& file) {
   }
 }
 
+void Log::only_errors() { sinks_->to_stderr->set_level(spdlog::level::err); }
+
 void Log::debug(std::string_view text) { sinks_->write(spdlog::level::debug, text); }
 void Log::info(std::string_view text) { sinks_->write(spdlog::level::info, text); }
 void Log::warning(std::string_view text) { sinks_->write(spdlog::level::warn, text); }

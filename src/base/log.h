@@ -23,6 +23,9 @@ class Log {
   /// Also writes every line (debug and above) to `file`, appending. Throws OutputError if it cannot be opened.
   void add_file(const std::filesystem::path& file);
 
+  /// From here on stderr has errors alone, and files as before.
+  void only_errors();
+
   void debug(std::string_view text);
   void info(std::string_view text);
   void warning(std::string_view text);

@@ -85,6 +85,7 @@ class Comparison {
       : saved_(saved), now_(now), total_saved_(total_saved), total_now_(total_now) {}
 
   void compare(const Option& option) {
+    if (option.of_process) return;
     const OptionValue before = effective_value(option, saved_), after = effective_value(option, now_);
     if (before == after) return;
     const std::string change = option.key + ": " + toml_text(before) + " -> " + toml_text(after);

@@ -2,6 +2,8 @@
 // linked.
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "comm/backends.h"
 
@@ -12,7 +14,11 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->threads = 2;  // one for a collective that is under way, one for the next
   try {
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
+    // torch's own variable for a machine with several networks.
+    const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+    options->devices.push_back(interface != nullptr && *interface != '\0'
+                                   ? c10d::ProcessGroupGloo::createDeviceForInterface(interface)
+                                   : c10d::ProcessGroupGloo::createDeviceForHostname(address));
     return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
   } catch (const std::exception& error) {
     const std::string text = error.what();

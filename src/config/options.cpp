@@ -355,6 +355,19 @@ void add_parallel(std::vector<Option>& table) {
                   "ddp: what gradients travel as between ranks; auto: as they are");
   parallel.number("timeout", "--timeout", &ParallelConfig::timeout, "seconds", {kAboveZero, 1e6},
                   "ddp: how long a rank waits for the others before the run ends with exit code 7");
+  parallel
+      .text(
+          "rdzv", "--rdzv", &ParallelConfig::rdzv,
+          "Where the ranks of several processes meet: HOST:PORT of the first; empty: as torchrun, srun or mpirun says")
+      .of_process = true;
+  parallel
+      .integer("rank", "--rank", &ParallelConfig::rank, "", {-1, 999'999},
+               "Which rank this process is, with --rdzv and --world; -1: as the launcher says")
+      .of_process = true;
+  parallel
+      .integer("world", "--world", &ParallelConfig::world, "ranks", {0, 1'000'000},
+               "How many ranks there are, with --rdzv and --rank; 0: as the launcher says")
+      .of_process = true;
 }
 
 void add_checkpoint(std::vector<Option>& table) {

@@ -30,6 +30,7 @@ struct Option {
   bool hidden = false;               // not in help (tests)
   bool path = false;                 // a file or folder, unless it is one of the option's words
   bool integer_text = false;         // text that TOML may also give as an integer (gpus = 2)
+  bool of_process = false;           // of one process of a run, not of the run: never in its config.toml
   /// Stores a text (as from a flag or the environment) or a TOML value; returns the problem, or nothing. After a
   /// problem the config is as before.
   std::function<std::optional<std::string>(RunConfig&, const OptionValue&)> set;

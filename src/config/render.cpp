@@ -9,17 +9,19 @@ namespace mgtrain {
 
 namespace {
 
+/// `comment`: after a value; none: a run's config.toml, without what is of one process of the run.
 std::string render(const RunConfig& config, const std::function<std::string(const Option&)>& comment) {
   const RunConfig defaults;
   std::string text, section;
   for (const Option& option : options()) {
     const OptionValue value = option.get(config);
     if (option.hidden && value == option.get(defaults)) continue;
+    if (option.of_process && !comment) continue;
     if (section_of(option.key) != section) {
       section = section_of(option.key);
       text += (text.empty() ? "[" : "\n[") + section + "]\n";
     }
-    text += name_in_section(option.key) + " = " + toml_text(value) + comment(option) + "\n";
+    text += name_in_section(option.key) + " = " + toml_text(value) + (comment ? comment(option) : "") + "\n";
   }
   return text;
 }
@@ -92,8 +94,8 @@ std::string render_markdown() {
 }  // namespace
 
 std::string render_toml(const CheckedConfig& config, bool with_origins) {
+  if (!with_origins) return render_toml(config.values());
   return render(config.values(), [&](const Option& option) {
-    if (!with_origins) return std::string();
     std::string origin = config.origin(option.key);
     // A comment ends with its line, and a file's name may hold anything.
     std::replace_if(
@@ -102,9 +104,7 @@ std::string render_toml(const CheckedConfig& config, bool with_origins) {
   });
 }
 
-std::string render_toml(const RunConfig& config) {
-  return render(config, [](const Option&) { return std::string(); });
-}
+std::string render_toml(const RunConfig& config) { return render(config, nullptr); }
 
 std::string render_reference(bool markdown) { return markdown ? render_markdown() : render_page(); }
 

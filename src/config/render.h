@@ -7,7 +7,8 @@
 
 namespace mgtrain {
 
-/// `config.toml` of a run folder and `--print-config`: all keys, in table order; each with "# origin" when asked.
+/// `--print-config`: all keys, in table order, each with "# origin"; and `config.toml` of a run folder, without origins
+/// and without what is of one process of the run (Option::of_process).
 std::string render_toml(const CheckedConfig& config, bool with_origins);
 /// The same from plain values (a checkpoint's effective config).
 std::string render_toml(const RunConfig& config);

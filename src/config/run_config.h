@@ -88,6 +88,9 @@ struct ParallelConfig {
   std::string strategy = "auto";    // auto, single, dp, ddp
   std::string grad_dtype = "auto";  // ddp: auto (the model's), bf16: what gradients travel as
   double timeout = 600;             // ddp: seconds a rank waits for the others
+  std::string rdzv;                 // where the ranks of several processes meet, HOST:PORT; empty: as the launcher says
+  int64_t rank = -1;                // of this process; -1: as the launcher says
+  int64_t world = 0;                // ranks in all; 0: as the launcher says
 };
 
 struct CheckpointConfig {

@@ -300,4 +300,43 @@ Selection select_devices(const DevicesConfig& request, const Inventory& inventor
   return Selector(request, inventory).run();
 }
 
+namespace {
+
+/// Whether a launcher gave this process a GPU of its own.
+bool shown_one_gpu(const DeviceRequest& request, const Inventory& inventory, const ProcessPlace& place) {
+  const bool wants_gpus =
+      !std::holds_alternative<CpuRequest>(request) && !std::holds_alternative<SimulatedRequest>(request);
+  return wants_gpus && place.local_size != 1 && inventory.gpus.size() == 1 && gpu_hardware_seen(inventory) &&
+         !gpu_fault(inventory);
+}
+
+[[noreturn]] void refuse_number(const std::string& requested, size_t devices, int processes) {
+  throw ConfigError("--gpus " + requested + " is " + count_of(static_cast<int64_t>(devices), "device") +
+                    ", and this machine has " + count_of(processes, "rank") +
+                    ", each with a device of its own; name as many devices as ranks: rank k of the machine takes the "
+                    "k-th");
+}
+
+}  // namespace
+
+Selection select_for_process(const DevicesConfig& request, const Inventory& inventory, const ProcessPlace& place) {
+  DevicesConfig words = request;
+  const bool simulated = inventory.simulated_devices > 0;
+  if (shown_one_gpu(parse_device_request(request.gpus, request.allow_duplicates, simulated), inventory, place)) {
+    words.gpus = "all";
+    words.primary.clear();
+  }
+  Selection selection = select_devices(words, inventory);
+  selection.requested = request.gpus;
+  std::vector<Device>& devices = selection.devices;
+  const bool shared = devices.size() == 1 && (selection.on_cpu() || words.gpus != request.gpus);
+  const auto own = shared ? size_t{0} : static_cast<size_t>(place.local_rank);
+  if (!shared && place.local_size > 0 && devices.size() != static_cast<size_t>(place.local_size))
+    refuse_number(request.gpus, devices.size(), place.local_size);
+  if (own >= devices.size()) refuse_number(request.gpus, devices.size(), place.local_rank + 1);
+  devices = {devices[own]};
+  if (selection.on_cpu()) devices.front().threads = place.threads;
+  return selection;
+}
+
 }  // namespace mgtrain

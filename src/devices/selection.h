@@ -26,4 +26,16 @@ struct Selection {
 /// Throws ConfigError (exit 2) for words that mean nothing, DeviceError (exit 7) for devices that are not usable.
 Selection select_devices(const DevicesConfig& request, const Inventory& inventory);
 
+/// A process among those that a launcher started on this machine, each of which uses one device.
+struct ProcessPlace {
+  int local_rank = 0;
+  int local_size = 1;  // 0: nobody says
+  int threads = 1;     // CPU: what this process may use
+};
+
+/// The one device of such a process: the words name those of the machine, one for each of its processes, and process k
+/// takes item k; `cpu` is the CPU for every one of them. A process to which its launcher shows a single GPU takes that
+/// one. Throws as select_devices does, and ConfigError where there are more or fewer devices than processes.
+Selection select_for_process(const DevicesConfig& request, const Inventory& inventory, const ProcessPlace& place);
+
 }  // namespace mgtrain

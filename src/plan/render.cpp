@@ -86,9 +86,14 @@ std::string sizes_text(const std::vector<int64_t>& sizes) {
   return text;
 }
 
-std::string devices_phrase(const Selection& selection) {
+std::string devices_phrase(const RunPlan& plan) {
+  const Selection& selection = plan.selection;
   const size_t count = selection.devices.size();
   const Device& first = selection.devices.front();
+  if (!plan.launch.launcher.empty()) {
+    return count_of(plan.num_devices, "rank") + " (" + plan.launch.launcher + "), each with " +
+           (selection.on_cpu() ? "a CPU replica" : "a GPU");
+  }
   if (selection.on_cpu()) {
     return count == 1 ? "the CPU (" + count_of(first.threads, "thread") + ")" : std::to_string(count) + " CPU replicas";
   }
@@ -159,16 +164,18 @@ const char* kind_name(DeviceKind kind) {
 std::string device_table(const RunPlan& plan) {
   std::vector<std::vector<std::string>> rows{
       {"device", "name", "UUID", "PCI bus", "threads", "batch", "at once", "memory"}};
-  const auto count = static_cast<int64_t>(plan.selection.devices.size());
-  for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const Device& device = plan.selection.devices[at];
+  const int64_t count = plan.num_devices;
+  const bool launched = !plan.launch.launcher.empty();
+  for (size_t own = 0; own < plan.selection.devices.size(); ++own) {
+    const auto at = static_cast<size_t>(plan.first_device) + own;  // among those of all processes
+    const Device& device = plan.selection.devices[own];
     const int64_t largest = std::ranges::max(plan.micro_batches);
-    const int64_t chunk = largest / count + (i < largest % count ? 1 : 0);
-    rows.push_back({device.label() + (i == 0 && count > 1 ? " *" : ""), device.name, device.uuid, device.pci_bus_id,
+    const int64_t chunk = largest / count + (static_cast<int64_t>(at) < largest % count ? 1 : 0);
+    const std::string mark = launched ? " (rank " + std::to_string(at) + ")" : at == 0 && count > 1 ? " *" : "";
+    rows.push_back({device.label() + mark, device.name, device.uuid, device.pci_bus_id,
                     device.kind == DeviceKind::kCpu ? std::to_string(device.threads) : "",
                     grouped(plan.device_shares[at]), grouped(std::min(chunk, plan.device_shares[at])),
-                    bytes_text(plan.device_bytes[at]) + " of " + bytes_text(device.memory_bytes)});
+                    bytes_text(plan.device_bytes[own]) + " of " + bytes_text(device.memory_bytes)});
   }
   std::string text;
   std::vector<size_t> widths(rows.front().size(), 0);
@@ -183,7 +190,8 @@ std::string device_table(const RunPlan& plan) {
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
-  return count > 1 ? text + "  * the primary: holds the weights that are saved, and the optimizer\n" : text;
+  return count > 1 && !launched ? text + "  * the primary: holds the weights that are saved, and the optimizer\n"
+                                : text;
 }
 
 }  // namespace
@@ -192,7 +200,7 @@ std::string headline(const RunPlan& plan) {
   return model_title(plan.model.name) + " (width " + std::to_string(plan.model.width) + ", " +
          stem_text(plan.model.stem) + " stem, " + grouped(plan.model.num_parameters()) + " parameters) on " +
          plan.dataset.name + " (" + grouped(plan.dataset.train.num_samples) + " images " + image_text(plan.dataset) +
-         ", " + std::to_string(plan.dataset.num_classes) + " classes) on " + devices_phrase(plan.selection);
+         ", " + std::to_string(plan.dataset.num_classes) + " classes) on " + devices_phrase(plan);
 }
 
 std::string render_plan(const RunPlan& plan, const CheckedConfig& checked) {
@@ -244,14 +252,14 @@ nlohmann::ordered_json plan_to_json(const RunPlan& plan) {
     devices.push_back({{"label", device.label()},
                        {"kind", kind_name(device.kind)},
                        {"index", device.index},
-                       {"primary", i == 0},
+                       {"primary", plan.first_device == 0 && i == 0},
                        {"name", device.name},
                        {"uuid", device.uuid},
                        {"pci_bus_id", device.pci_bus_id},
                        {"threads", device.threads},
                        {"memory_bytes", device.memory_bytes},
                        {"needed_bytes", plan.device_bytes[i]},
-                       {"batch", plan.device_shares[i]}});
+                       {"batch", plan.device_shares[static_cast<size_t>(plan.first_device) + i]}});
   }
   const DatasetInfo& data = plan.dataset;
   const auto part = [](const DatasetPart& part) {
@@ -264,6 +272,10 @@ nlohmann::ordered_json plan_to_json(const RunPlan& plan) {
           {"strategy_reason", plan.strategy_reason},
           {"requested_gpus", plan.selection.requested},
           {"fell_back_to_cpu", plan.selection.fell_back_to_cpu},
+          {"launch",
+           plan.launch.launcher.empty()
+               ? Json()
+               : Json{{"launcher", plan.launch.launcher}, {"rank", plan.launch.rank}, {"ranks", plan.launch.ranks}}},
           {"devices", devices},
           {"model",
            {{"name", plan.model.name},

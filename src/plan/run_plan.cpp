@@ -41,10 +41,14 @@ std::optional<std::string> narrow_shortcut(const ResNetSpec& spec) {
 /// One call of make_plan: fills the plan in the order of its fields.
 class Planner {
  public:
-  Planner(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset)
+  Planner(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset,
+          const LaunchPlace& launch)
       : checked_(config), config_(config.values()) {
     plan_.selection = selection;
+    plan_.launch = launch;
     keep_one_device_if_asked(config_, plan_.selection);
+    plan_.num_devices = launched() ? launch.ranks : static_cast<int64_t>(plan_.selection.devices.size());
+    plan_.first_device = launch.rank;
     plan_.dataset = dataset;
     plan_.notes = plan_.selection.notes;
     plan_.warnings = selection.warnings;
@@ -64,11 +68,21 @@ class Planner {
   }
 
  private:
-  [[nodiscard]] int64_t num_devices() const { return static_cast<int64_t>(plan_.selection.devices.size()); }
+  [[nodiscard]] int64_t num_devices() const { return plan_.num_devices; }
+  [[nodiscard]] bool launched() const { return !plan_.launch.launcher.empty(); }
 
   void choose_strategy() {
     const std::string& asked = config_.parallel.strategy;
-    if (asked == "ddp") {
+    if (launched()) {
+      if (asked != "ddp" && asked != "auto") {
+        throw ConfigError("parallel.strategy: --strategy " + asked + " is for the devices of one process, and " +
+                          plan_.launch.launcher + " started " + count_of(num_devices(), "rank") +
+                          "; use --strategy ddp, or start mgtrain without it");
+      }
+      plan_.strategy = StrategyKind::kRanks;
+      plan_.strategy_reason = (asked == "auto" ? "started by " : "asked for; started by ") + plan_.launch.launcher +
+                              ", each rank a process";
+    } else if (asked == "ddp") {
       plan_.strategy = StrategyKind::kRanks;
       plan_.strategy_reason = "asked for; a rank a device, each a thread of this process";
     } else if (num_devices() == 1) {
@@ -229,12 +243,11 @@ class Planner {
     const std::vector<int64_t> largest_batch =
         micro_batch_sizes(plan_, std::min(plan_.global_batch, plan_.dataset.train.num_samples));
     double host = 0;
-    for (int64_t device = 0; device < num_devices(); ++device) {
+    for (size_t own = 0; own < plan_.selection.devices.size(); ++own) {
+      const auto device = static_cast<size_t>(plan_.first_device) + own;
       int64_t chunk = 0;
-      for (const int64_t size : largest_batch) {
-        chunk = std::max(chunk, even_shares(size, num_devices())[static_cast<size_t>(device)]);
-      }
-      const Device& where = plan_.selection.devices[static_cast<size_t>(device)];
+      for (const int64_t size : largest_batch) chunk = std::max(chunk, even_shares(size, num_devices())[device]);
+      const Device& where = plan_.selection.devices[own];
       const bool gpu = where.kind == DeviceKind::kCuda;
       const bool updates = device == 0 || plan_.strategy == StrategyKind::kRanks;  // holds optimizer state
       const uint64_t bytes = estimate_device_bytes(plan_.model, config_.optim, plan_.trainable_parameters,
@@ -342,13 +355,13 @@ void keep_one_device_if_asked(const RunConfig& config, Selection& selection) {
   selection.devices.resize(1);
 }
 
-RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset) {
-  return Planner(config, selection, dataset).make();
+RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset,
+                  const LaunchPlace& launch) {
+  return Planner(config, selection, dataset, launch).make();
 }
 
 std::vector<int64_t> micro_batch_sizes(const RunPlan& plan, int64_t count) {
-  const auto devices = static_cast<int64_t>(plan.selection.devices.size());
-  return split_batch(count, devices, pieces_of(count, plan.global_batch, plan.accumulate));
+  return split_batch(count, plan.num_devices, pieces_of(count, plan.global_batch, plan.accumulate));
 }
 
 }  // namespace mgtrain

@@ -17,8 +17,17 @@ enum class StrategyKind { kSingle, kDataParallel, kRanks };
 /// "single", "dp", "ddp".
 const char* strategy_name(StrategyKind strategy);
 
+/// A process among several of a run, each a rank with one device.
+struct LaunchPlace {
+  std::string launcher;  // "torchrun"; empty: the run has one process
+  int64_t rank = 0, ranks = 0;
+};
+
 struct RunPlan {
-  Selection selection;  // its notes and warnings are among the plan's own, below
+  Selection selection;  // of this process; its notes and warnings are among the plan's own, below
+  LaunchPlace launch;
+  int64_t num_devices = 0;   // of all processes
+  int64_t first_device = 0;  // which of them is this process's first
   StrategyKind strategy = StrategyKind::kSingle;
   std::string strategy_reason;
   DatasetInfo dataset;
@@ -41,7 +50,7 @@ struct RunPlan {
 
   double flops_per_step = 0;           // forward and backward of a full batch
   uint64_t checkpoint_bytes = 0;       // estimated size of one checkpoint
-  std::vector<uint64_t> device_bytes;  // estimated memory needed, per device
+  std::vector<uint64_t> device_bytes;  // estimated memory needed, per device of this process
   std::vector<std::string> notes, warnings;
 };
 
@@ -53,8 +62,10 @@ std::vector<int64_t> micro_batch_sizes(const RunPlan& plan, int64_t count);
 /// --strategy single: the first device alone, with a note, or a ConfigError where --gpus names several.
 void keep_one_device_if_asked(const RunConfig& config, Selection& selection);
 
-/// Throws ConfigError for what config and devices make impossible together.
-RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset);
+/// Throws ConfigError for what config and devices make impossible together. `launch`: where the run has several
+/// processes, which all make the same plan but for their own device.
+RunPlan make_plan(const CheckedConfig& config, const Selection& selection, const DatasetInfo& dataset,
+                  const LaunchPlace& launch = {});
 
 /// "ResNet18 (width 64, ...) on Fashion-MNIST ... on 2 CPU replicas": the run's first line.
 std::string headline(const RunPlan& plan);

@@ -73,6 +73,19 @@ Program::Program(const fs::path& program, std::vector<std::string> arguments, Pr
   if (other_end >= 0) close(other_end);
 }
 
+namespace {
+
+/// The tests may run inside a job of SLURM or MPI; the programs they start do not.
+bool of_a_launcher(const std::string& name) {
+  for (const char* prefix : {"SLURM_", "OMPI_", "PMI_", "PMIX_", "TORCHELASTIC_", "MPI_LOCAL"})
+    if (name.starts_with(prefix)) return true;
+  for (const char* own : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    if (name == own) return true;
+  return false;
+}
+
+}  // namespace
+
 void Program::run(const fs::path& program, std::vector<std::string> arguments, const ProgramOptions& options) {
   std::error_code error;
   fs::current_path(options.folder, error);
@@ -80,7 +93,7 @@ void Program::run(const fs::path& program, std::vector<std::string> arguments, c
   for (char** entry = environ; *entry != nullptr;) {
     const std::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
-    if (name.starts_with("MGTRAIN_") || name == "NO_COLOR") {
+    if (name.starts_with("MGTRAIN_") || name == "NO_COLOR" || of_a_launcher(name)) {
       unsetenv(name.c_str());
       entry = environ;
     } else {

@@ -36,6 +36,7 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  [[nodiscard]] pid_t pid() const { return process_; }
   void send(int signal) const;
   /// Memory it holds now.
   [[nodiscard]] uint64_t resident_bytes() const;
