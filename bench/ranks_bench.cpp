@@ -1,6 +1,7 @@
 // Ranks as threads on the CPU: images/s of a whole training step of ResNet18 with N ranks of one thread, with one rank,
-// and with the strategy of one device, in turn (A B C A B C); or the time of one exchange of gradients alone. One JSON
-// object a line; scripts/bench/ranks.py runs it beside Python's DistributedDataParallel and prints the ratios.
+// and with the strategy of one device, in turn (A B C A B C), with --sync-bn 1 the same ranks with BatchNorm over all
+// of them after each turn; or the time of one exchange of gradients alone. One JSON object a line;
+// scripts/bench/ranks.py runs it beside Python's DistributedDataParallel and prints the ratios.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -10,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <string>
 
 #include "base/allocator.h"
@@ -26,18 +28,20 @@ using namespace mgtrain;
 using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 struct Options {
-  int64_t width = 64, batch = 64, ranks = 2, repeats = 5, steps = 2, exchange = 0;
+  int64_t width = 64, batch = 64, ranks = 2, repeats = 5, steps = 2, sync_bn = 0, exchange = 0;
 };
 
 Options parse(int argc, char** argv) {
   Options options;
-  const std::map<std::string, int64_t*> fields{{"--width", &options.width}, {"--batch", &options.batch},
-                                               {"--ranks", &options.ranks}, {"--repeats", &options.repeats},
-                                               {"--steps", &options.steps}, {"--exchange", &options.exchange}};
+  const std::map<std::string, int64_t*> fields{{"--width", &options.width},      {"--batch", &options.batch},
+                                               {"--ranks", &options.ranks},      {"--repeats", &options.repeats},
+                                               {"--steps", &options.steps},      {"--sync-bn", &options.sync_bn},
+                                               {"--exchange", &options.exchange}};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto field = fields.find(argv[i]);
     if (field == fields.end() || (*field->second = std::atoll(argv[i + 1])) < 1) {
-      std::cerr << "usage: ranks_bench [--width N] [--batch PER_RANK] [--ranks N] [--repeats N] [--steps N], or "
+      std::cerr << "usage: ranks_bench [--width N] [--batch PER_RANK] [--ranks N] [--repeats N] [--steps N] "
+                   "[--sync-bn 1], or "
                    "ranks_bench --exchange ELEMENTS [--ranks N] [--repeats N]\n";
       std::exit(2);
     }
@@ -94,16 +98,23 @@ void compare_steps(const Options& options) {
   const auto alone = make_in_process_world(1, std::chrono::seconds(600));
   Side world_of_one(
       std::make_unique<MeshStrategy>(build(options), kOneThread, MeshOptions{.group = alone->process_group(0)}));
-  std::vector<std::shared_ptr<ResNet>> models;
+  std::vector<std::shared_ptr<ResNet>> models, synced_models;
   for (int rank = 0; rank < ranks; ++rank) models.push_back(build(options));
+  for (int rank = 0; rank < ranks && options.sync_bn > 0; ++rank) synced_models.push_back(build(options));
   const auto world = make_in_process_world(ranks, std::chrono::seconds(600));
   std::barrier together(ranks);
   run_ranks(
       *world->comm(),
       [&](int rank) {
         at::set_num_threads(1);
-        Side own(std::make_unique<MeshStrategy>(models[static_cast<size_t>(rank)], kOneThread,
-                                                MeshOptions{.group = world->process_group(rank)}));
+        const Group group = world->process_group(rank);
+        const auto at = static_cast<size_t>(rank);
+        Side own(std::make_unique<MeshStrategy>(models[at], kOneThread, MeshOptions{.group = group}));
+        std::optional<Side> synced;
+        if (options.sync_bn > 0) {
+          synced.emplace(std::make_unique<MeshStrategy>(synced_models[at], kOneThread,
+                                                        MeshOptions{.group = group, .sync_batch_norm = true}));
+        }
         const double images = static_cast<double>(options.batch * options.steps);
         for (int64_t repeat = -1; repeat < options.repeats; ++repeat) {  // the first one warms up
           nlohmann::ordered_json line;
@@ -116,6 +127,11 @@ void compare_steps(const Options& options) {
           const double seconds = own.seconds(options.steps, batch, options.batch * ranks);
           together.arrive_and_wait();
           line["ranks_images_per_second"] = images * ranks / seconds;
+          if (synced) {
+            line["sync_bn_images_per_second"] =
+                images * ranks / synced->seconds(options.steps, batch, options.batch * ranks);
+            together.arrive_and_wait();
+          }
           if (rank == 0 && repeat >= 0) std::cout << line << std::endl;
         }
       },

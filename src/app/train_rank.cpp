@@ -150,14 +150,15 @@ void TrainRank::make_strategy(size_t device, const c10::intrusive_ptr<c10d::Proc
     return;
   }
   const Device& own = plan_.selection.devices[device];
-  strategy_ = std::make_unique<MeshStrategy>(
-      std::move(model),
-      StrategyOptions{.label_smoothing = config_.optim.label_smoothing,
-                      .devices = {to_torch(own)},
-                      .device_labels = {own.label()},
-                      .threads = own.threads,
-                      .channels_last = channels_last},
-      MeshOptions{.group = group, .bfloat16_gradients = config_.parallel.grad_dtype == "bf16"});
+  strategy_ = std::make_unique<MeshStrategy>(std::move(model),
+                                             StrategyOptions{.label_smoothing = config_.optim.label_smoothing,
+                                                             .devices = {to_torch(own)},
+                                                             .device_labels = {own.label()},
+                                                             .threads = own.threads,
+                                                             .channels_last = channels_last},
+                                             MeshOptions{.group = group,
+                                                         .sync_batch_norm = config_.parallel.sync_bn,
+                                                         .bfloat16_gradients = config_.parallel.grad_dtype == "bf16"});
 }
 
 void TrainRank::load_checkpoint() {

@@ -345,6 +345,10 @@ std::vector<ConfigProblem> cross_check(const RunConfig& config) {
     problem("parallel.grad_dtype", "has no effect with parallel.strategy = " + parallel.strategy,
             "only ranks send gradients to each other: give --strategy ddp");
   }
+  if (parallel.strategy == "dp" && parallel.sync_bn) {
+    problem("parallel.sync_bn", "cannot stand together with parallel.strategy = dp",
+            "torch::nn::parallel's replicas share no statistics; use ddp: --strategy ddp");
+  }
   if (ranks && devices.allow_duplicates) {
     problem("devices.allow_duplicates", "cannot stand together with parallel.strategy = ddp",
             "two ranks on one GPU wait for each other for ever");

@@ -351,6 +351,8 @@ void add_parallel(std::vector<Option>& table) {
       "strategy", "--strategy", &ParallelConfig::strategy, {"auto", "single", "dp", "ddp"},
       "How devices share a step; auto: single on one device, dp (torch::nn::parallel) on several; ddp: a rank "
       "a device");
+  parallel.flag("sync_bn", "--sync-bn", &ParallelConfig::sync_bn,
+                "ddp: BatchNorm in training by the statistics of all ranks' images");
   parallel.choice("grad_dtype", "--grad-dtype", &ParallelConfig::grad_dtype, {"auto", "bf16"},
                   "ddp: what gradients travel as between ranks; auto: as they are");
   parallel.number("timeout", "--timeout", &ParallelConfig::timeout, "seconds", {kAboveZero, 1e6},

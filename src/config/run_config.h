@@ -86,6 +86,7 @@ struct DevicesConfig {
 
 struct ParallelConfig {
   std::string strategy = "auto";    // auto, single, dp, ddp
+  bool sync_bn = false;             // ddp: BatchNorm in training over the samples of all ranks
   std::string grad_dtype = "auto";  // ddp: auto (the model's), bf16: what gradients travel as
   double timeout = 600;             // ddp: seconds a rank waits for the others
   std::string rdzv;                 // where the ranks of several processes meet, HOST:PORT; empty: as the launcher says

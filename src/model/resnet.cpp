@@ -6,7 +6,10 @@
 
 #include <map>
 #include <stdexcept>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
+
+#include "comm/sync_batch_norm.h"
 
 namespace mgtrain {
 namespace {
@@ -41,6 +44,7 @@ class Linear final : public torch::nn::Module {
 };
 
 using BatchNorm = torch::nn::BatchNorm2dImpl;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 std::shared_ptr<torch::nn::Module> make_layer(const LayerSpec& layer) {
   switch (layer.kind) {
@@ -55,9 +59,9 @@ std::shared_ptr<torch::nn::Module> make_layer(const LayerSpec& layer) {
 }
 
 /// A module without a forward of its own: "layer1", "layer1.0", "layer1.0.downsample".
-class Group final : public torch::nn::Module {};
+class Branch final : public torch::nn::Module {};
 
-/// Registers `layer` under its dotted name, making the groups on the way in the order they are met.
+/// Registers `layer` under its dotted name, making the branches on the way in the order they are met.
 void register_under(torch::nn::Module& root, const std::string& name, const std::shared_ptr<torch::nn::Module>& layer) {
   torch::nn::Module* parent = &root;
   size_t begin = 0;
@@ -65,7 +69,7 @@ void register_under(torch::nn::Module& root, const std::string& name, const std:
     const std::string part = name.substr(begin, dot - begin);
     const auto children = parent->named_children();
     const std::shared_ptr<torch::nn::Module>* child = children.find(part);
-    parent = child != nullptr ? child->get() : parent->register_module(part, std::make_shared<Group>()).get();
+    parent = child != nullptr ? child->get() : parent->register_module(part, std::make_shared<Branch>()).get();
   }
   parent->register_module(name.substr(begin), layer);
 }
@@ -86,35 +90,37 @@ class ResNet::Unit {
     }
   }
 
-  [[nodiscard]] at::Tensor forward(const at::Tensor& x) const {
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x, const Group& norm_group) const {
     switch (kind_) {
       case UnitSpec::Kind::kStem: {
-        const at::Tensor features = conv_norm(x, 0).relu_();
+        const at::Tensor features = conv_norm(x, 0, norm_group).relu_();
         return max_pool_ ? at::max_pool2d(features, 3, 2, 1) : features;
       }
       case UnitSpec::Kind::kHead:
         return linear_->forward(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
       case UnitSpec::Kind::kBasicBlock:
       case UnitSpec::Kind::kBottleneck:
-        return residual(x);
+        return residual(x, norm_group);
     }
     throw std::logic_error("unknown kind of unit");
   }
 
  private:
-  [[nodiscard]] at::Tensor conv_norm(const at::Tensor& x, size_t layer) const {
-    return norms_[layer]->forward(convolutions_[layer]->forward(x));
+  [[nodiscard]] at::Tensor conv_norm(const at::Tensor& x, size_t layer, const Group& norm_group) const {
+    const at::Tensor features = convolutions_[layer]->forward(x);
+    BatchNorm& norm = *norms_[layer];
+    return norm_group && norm.is_training() ? sync_batch_norm(norm, features, norm_group) : norm.forward(features);
   }
 
   // In place where nothing that backward needs is overwritten.
-  [[nodiscard]] at::Tensor residual(const at::Tensor& x) const {
+  [[nodiscard]] at::Tensor residual(const at::Tensor& x, const Group& norm_group) const {
     const size_t main_layers = convolutions_.size() - (downsample_ ? 1 : 0);
     at::Tensor y = x;
     for (size_t layer = 0; layer < main_layers; ++layer) {
-      y = conv_norm(y, layer);
+      y = conv_norm(y, layer, norm_group);
       if (layer + 1 < main_layers) y.relu_();
     }
-    y += downsample_ ? conv_norm(x, main_layers) : x;
+    y += downsample_ ? conv_norm(x, main_layers, norm_group) : x;
     return y.relu_();
   }
 
@@ -125,6 +131,10 @@ class ResNet::Unit {
   std::shared_ptr<Linear> linear_;
 };
 
+void Classifier::set_norm_group(const Group& group) {
+  if (group) throw std::logic_error("this classifier's norms cannot be over the samples of several ranks");
+}
+
 ResNet::ResNet(const ResNetSpec& spec) : spec_(spec) {
   for (const UnitSpec& unit : spec_.units) units_.push_back(std::make_unique<Unit>(unit, spec_, *this));
 }
@@ -133,9 +143,11 @@ ResNet::~ResNet() = default;
 
 at::Tensor ResNet::forward(at::Tensor images_NCHW) { return forward_units(std::move(images_NCHW), 0, units_.size()); }
 
+void ResNet::set_norm_group(const Group& group) { norm_group_ = group; }
+
 at::Tensor ResNet::forward_units(at::Tensor x, size_t first, size_t last) {
   if (first > last || last > units_.size()) throw std::logic_error("no such units");
-  for (size_t unit = first; unit < last; ++unit) x = units_[unit]->forward(x);
+  for (size_t unit = first; unit < last; ++unit) x = units_[unit]->forward(x, norm_group_);
   return x;
 }
 

@@ -57,6 +57,11 @@ MeshStrategy::MeshStrategy(std::shared_ptr<Classifier> model, StrategyOptions op
   check_same_model();
   state_changed();
   reducer_ = std::make_unique<GradientReducer>(trainable_parameters(), mesh_.group, mesh_.bfloat16_gradients);
+  if (mesh_.sync_batch_norm) model_->set_norm_group(mesh_.group);
+}
+
+MeshStrategy::~MeshStrategy() {
+  if (mesh_.sync_batch_norm) model_->set_norm_group({});  // the model may outlive the ranks
 }
 
 void MeshStrategy::check_same_model() const {
@@ -117,7 +122,8 @@ StepSums MeshStrategy::forward_backward(std::span<const Batch> micro_batches, in
     const Batch& batch = micro_batches[i];
     const bool last = i + 1 == micro_batches.size();
     if (last) reducer_->begin_reducing_backward();
-    if (batch.count() > 0) {
+    // With statistics of all ranks the others wait in each layer for this one, though it has nothing to add.
+    if (batch.count() > 0 || mesh_.sync_batch_norm) {
       add_to(sums, forward_backward(batch, global_count));
     } else if (last || !sums.loss_sum.defined()) {
       add_to(sums, join_without_samples());
@@ -164,6 +170,9 @@ void MeshStrategy::take_from_first_rank(const NamedTensors& tensors) {
   }
 }
 
-void MeshStrategy::prepare_evaluation() { take_from_first_rank({{"statistics", flat_.buffers()}}); }
+void MeshStrategy::prepare_evaluation() {
+  if (mesh_.sync_batch_norm) return;  // all ranks have the same
+  take_from_first_rank({{"statistics", flat_.buffers()}});
+}
 
 }  // namespace mgtrain

@@ -13,6 +13,7 @@ namespace mgtrain {
 
 struct MeshOptions {
   c10::intrusive_ptr<c10d::ProcessGroup> group;  // of the ranks that share a batch
+  bool sync_batch_norm = false;                  // in training, over the samples of all of them
   bool bfloat16_gradients = false;
 };
 
@@ -21,6 +22,7 @@ class MeshStrategy final : public Strategy {
   /// `options`: this rank's one device. Collective: gives all ranks the first one's weights and statistics; throws
   /// DeviceError on all of them if their models differ in a name, type or shape.
   MeshStrategy(std::shared_ptr<Classifier> model, StrategyOptions options, MeshOptions mesh);
+  ~MeshStrategy() override;
 
   StepSums forward_backward(std::span<const Batch> micro_batches, int64_t global_count) override;
   EvalSums evaluate(const Batch& batch) override;

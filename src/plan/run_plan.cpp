@@ -93,8 +93,16 @@ class Planner {
     } else {
       plan_.strategy = StrategyKind::kDataParallel;
       plan_.strategy_reason = asked == "dp" ? "asked for" : std::to_string(num_devices()) + " devices in one process";
+      if (config_.parallel.sync_bn) {
+        throw ConfigError("parallel.sync_bn: --sync-bn on " + count_of(num_devices(), "device") +
+                          " needs ranks, and --strategy " + asked +
+                          " takes dp, whose replicas share no statistics; use --strategy ddp");
+      }
     }
   }
+
+  /// In how many parts BatchNorm sees a micro-batch in training.
+  [[nodiscard]] int64_t norm_parts() const { return config_.parallel.sync_bn ? 1 : num_devices(); }
 
   void describe_model() {
     const DatasetInfo& data = plan_.dataset;
@@ -182,7 +190,7 @@ class Planner {
     if (count == 0 || (last && config_.data.drop_last)) return false;
     const std::vector<int64_t> pieces = split_batch(count, num_devices(), pieces_of(count, batch, full_pieces));
     return std::ranges::any_of(pieces, [&](int64_t size) {
-      const std::vector<int64_t> chunks = even_shares(size, num_devices());
+      const std::vector<int64_t> chunks = even_shares(size, norm_parts());
       return std::ranges::find(chunks, 1) != chunks.end();
     });
   }
@@ -309,7 +317,16 @@ class Planner {
 
   void note_batch_norm() {
     const bool devices = num_devices() > 1, pieces = plan_.accumulate > 1;
+    if (config_.parallel.sync_bn && !devices)
+      plan_.notes.push_back("--sync-bn: with one device its statistics are those of all images anyway");
     if (!devices && !pieces) return;
+    if (devices && config_.parallel.sync_bn) {
+      plan_.notes.push_back("BatchNorm in training: statistics over " +
+                            std::string(pieces ? "the global micro-batch" : "the global batch") + " (--sync-bn, " +
+                            count_of(std::ranges::max(plan_.micro_batches), "image") +
+                            " at most): each layer sends two messages more");
+      return;
+    }
     const bool ranks = plan_.strategy == StrategyKind::kRanks;
     const std::string chunk = devices && pieces ? "its chunk of a micro-batch"
                               : devices         ? "its chunk of the batch"
@@ -320,7 +337,8 @@ class Planner {
         std::string(devices ? "each device normalises with the statistics of " : "the statistics are those of ") +
         chunk + " (" + count_of(images, "image") + " at most)" +
         (devices ? std::string("; the running statistics are those of ") + (ranks ? "rank 0, " : "the primary, ") +
-                       plan_.selection.devices.front().label() + (ranks ? ", and all ranks evaluate with them" : "")
+                       plan_.selection.devices.front().label() +
+                       (ranks ? ", and are broadcast before each evaluation; --sync-bn takes those of all ranks" : "")
                  : ""));
   }
 

@@ -150,6 +150,10 @@ TEST_CASE("values that make no sense together are told by the key and its origin
   CHECK(refusal({.flags = {{"data.val", "none"}, {"train.early_stop", "3"}}}).find("--early-stop: ") == 0);
   CHECK(refusal({.flags = {{"train.eval_every", "0"}, {"train.early_stop", "3"}}}).find("--early-stop: ") == 0);
   CHECK(refusal({.flags = {{"train.micro_batch", "8"}}}).empty());
+  CHECK(refusal({.flags = {{"parallel.strategy", "dp"}, {"parallel.sync_bn", "true"}}}).find("use ddp") !=
+        std::string::npos);
+  for (const char* strategy : {"auto", "single", "ddp"})
+    CHECK(refusal({.flags = {{"parallel.strategy", strategy}, {"parallel.sync_bn", "true"}}}).empty());
   // A refused value proves nothing about its neighbours.
   const std::string one = refusal({.flags = {{"optim.schedule", "multistep"}, {"optim.milestones", "x"}}});
   CHECK(one.find("problems") == std::string::npos);

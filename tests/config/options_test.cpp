@@ -43,7 +43,7 @@ TEST_CASE("every option has a unique key and flag, help, and a default that it a
     CHECK_FALSE(option.set(config, value).has_value());
     CHECK(option.get(config) == value);
   }
-  CHECK(keys.size() == 71);  // the fields of RunConfig
+  CHECK(keys.size() == 72);  // the fields of RunConfig
 }
 
 TEST_CASE("the flags are those that scripts rely on", "[config]") {
@@ -58,7 +58,8 @@ TEST_CASE("the flags are those that scripts rely on", "[config]") {
                                           "--freeze",        "--save-every",  "--keep",        "--eval-every",
                                           "--log-every",     "--time-limit",  "--early-stop",  "--on-nan",
                                           "--trace-samples", "--assert",      "--log-level",   "--grad-dtype",
-                                          "--rdzv",          "--rank",        "--world",       "--timeout"};
+                                          "--rdzv",          "--rank",        "--world",       "--timeout",
+                                          "--sync-bn"};
   std::set<std::string> flags;
   for (const Option& option : mgtrain::options()) {
     if (!option.flag.empty()) flags.insert(option.flag);

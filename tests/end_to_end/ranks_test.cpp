@@ -103,6 +103,62 @@ TEST_CASE("ranks killed or stopped and resumed end with the bits of an unbroken 
   CHECK(text_of(scene.run("cut") / "samples.txt") == text_of(scene.run("whole") / "samples.txt"));
 }
 
+TEST_CASE("with --sync-bn ranks train as one device does on the whole batch, and go on as it does", "[end_to_end]") {
+  // 101 images: the tail of an epoch is one image, so one rank of two or three has none.
+  const Scene scene(101);
+  const std::vector<std::string> exact = {"--set", "train.dtype=float64", "--epochs", "2", "--batch", "10"};
+  std::vector<std::string> one = exact;
+  one.insert(one.end(), {"--gpus", "cpu:1"});
+  REQUIRE(scene.train("one", one).exit_code == 0);
+  const std::vector<Json> expected = events(scene.run("one"), "step");
+  for (const char* gpus : {"cpu:2", "cpu:3"}) {
+    CAPTURE(gpus);
+    std::vector<std::string> flags = ddp(gpus, exact);
+    flags.emplace_back("--sync-bn");
+    const std::string name = std::string("ranks-") + gpus[4];
+    const ProgramResult result = scene.train(name, flags);
+    INFO(result.err);
+    REQUIRE(result.exit_code == 0);
+    CHECK((result.out + result.err).find("statistics over the global batch") != std::string::npos);
+    const std::vector<Json> steps = events(scene.run(name), "step");
+    REQUIRE(steps.size() == expected.size());
+    // Sums in another order, in fp64, over 22 updates.
+    for (size_t i = 0; i < steps.size(); ++i) {
+      CAPTURE(i);
+      CHECK(steps[i].at("loss").get<double>() == Approx(expected[i].at("loss").get<double>()).epsilon(1e-9));
+    }
+    CHECK(last_loss(scene, name) == Approx(last_loss(scene, "one")).epsilon(1e-9));
+  }
+
+  std::vector<std::string> half = ddp("cpu:2", exact), rest = half;
+  half.insert(half.end(), {"--sync-bn", "--steps", "13", "--schedule", "constant"});
+  rest.insert(rest.end(), {"--sync-bn", "--schedule", "constant"});
+  REQUIRE(scene.train("unbroken", rest).exit_code == 0);
+  REQUIRE(scene.train("half", half).exit_code == 0);
+  rest.insert(rest.end(), {"--resume", "half"});
+  const ProgramResult result = scene.train("rest", rest);
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(checkpoint_bits(scene.run("rest"), 22) == checkpoint_bits(scene.run("unbroken"), 22));
+}
+
+TEST_CASE("--sync-bn may come and go on resume, which says that numerics change, and is refused for dp",
+          "[end_to_end]") {
+  const Scene scene;
+  const std::vector<std::string> short_run = {"--epochs", "1", "--schedule", "constant"};
+  REQUIRE(scene.train("ranks", ddp("cpu:2", short_run)).exit_code == 0);
+  const ProgramResult resumed = scene.train(
+      "synced", ddp("cpu:2", {"--resume", "ranks", "--epochs", "2", "--schedule", "constant", "--sync-bn"}));
+  INFO(resumed.err);
+  CHECK(resumed.exit_code == 0);
+  CHECK((resumed.out + resumed.err).find("parallel.sync_bn: false -> true (") != std::string::npos);
+  for (const char* strategy : {"dp", "auto"}) {
+    const ProgramResult refused = scene.train("never", {"--gpus", "cpu:2", "--strategy", strategy, "--sync-bn"});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.find("--strategy ddp") != std::string::npos);
+  }
+}
+
 TEST_CASE("what only ranks have is refused without them", "[end_to_end]") {
   const Scene scene;
   const ProgramResult refused = scene.train("never", {"--gpus", "cpu:2", "--grad-dtype", "bf16"});

@@ -5,6 +5,8 @@
 
 #include "model/make_model.h"
 #include "support/catch.h"
+#include "support/counting_group.h"
+#include "support/run_ranks.h"
 
 using namespace mgtrain;
 
@@ -57,4 +59,42 @@ TEST_CASE("building and initialising a model draws nothing from the global gener
   const ResNet built(spec);
   make_model(spec, {}, 9, at::kFloat, true);
   CHECK(torch::equal(torch::randn({3}), expected));
+}
+
+TEST_CASE("norms over ranks are those of the whole batch in training, and change neither names nor evaluation",
+          "[model]") {
+  const auto spec = make_resnet_spec("resnet50", 4, "imagenet", 1, 32, 32, 7);
+  const auto make = [&] { return make_model(spec, {}, 1, at::kDouble, false); };
+  torch::manual_seed(2);
+  const at::Tensor images = torch::randn({5, 1, 32, 32}, at::kDouble);
+  const auto alone = make();
+  const at::Tensor expected = alone->forward(images);
+  alone->eval();
+  const at::Tensor expected_later = alone->forward(images);
+
+  std::vector<std::shared_ptr<ResNet>> models = {make(), make()};
+  std::vector<at::Tensor> logits(2), later(2);
+  std::vector<int> gathers(2), gathers_later(2);
+  test::on_ranks(2, [&](int rank, const test::Group& group) {
+    const auto at = static_cast<size_t>(rank);
+    const auto counting = c10::make_intrusive<test::CountingGroup>(group);
+    models[at]->set_norm_group(counting);
+    logits[at] = models[at]->forward(images.narrow(0, 3 * rank, rank == 0 ? 3 : 2));
+    gathers[at] = counting->gathers;
+    models[at]->eval();
+    if (rank == 1) later[at] = models[at]->forward(images);  // the other rank does not come
+    gathers_later[at] = counting->gathers;
+    models[at]->set_norm_group({});
+  });
+  CHECK(torch::allclose(torch::cat(logits), expected, 0, 1e-11));  // fp64, 53 layers
+  CHECK(torch::allclose(later[1], expected_later, 0, 1e-11));
+  CHECK(gathers == std::vector<int>{53, 53});
+  CHECK(gathers_later == gathers);
+  const auto names = [](const ResNet& model) {
+    std::vector<std::string> all = model.named_parameters().keys();
+    for (const std::string& name : model.named_buffers().keys()) all.push_back(name);
+    for (const std::string& name : model.named_modules().keys()) all.push_back(name);
+    return all;
+  };
+  CHECK(names(*models[0]) == names(*alone));
 }

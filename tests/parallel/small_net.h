@@ -13,8 +13,10 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <vector>
 
+#include "comm/sync_batch_norm.h"
 #include "data/batch.h"
 #include "model/resnet.h"
 #include "parallel/strategy.h"
@@ -50,18 +52,25 @@ class SmallNet final : public Classifier {
   at::Tensor forward(at::Tensor x) override {
     if (*options_.hook) (*options_.hook)(x);
     x = conv1(x);
-    if (norm1) x = norm1(x);
+    if (norm1) x = normalised(*norm1, x);
     x = conv2(torch::relu(x));
-    if (norm2) x = norm2(x);
+    if (norm2) x = normalised(*norm2, x);
     return fc(torch::adaptive_avg_pool2d(torch::relu(x), {1, 1}).flatten(1));
   }
+
+  void set_norm_group(const c10::intrusive_ptr<c10d::ProcessGroup>& group) override { norm_group_ = group; }
 
   torch::nn::Conv2d conv1{nullptr}, conv2{nullptr};
   torch::nn::BatchNorm2d norm1{nullptr}, norm2{nullptr};
   torch::nn::Linear fc{nullptr};
 
  private:
+  at::Tensor normalised(torch::nn::BatchNorm2dImpl& norm, const at::Tensor& x) {
+    return norm_group_ && is_training() ? sync_batch_norm(norm, x, norm_group_) : norm.forward(x);
+  }
+
   SmallNetOptions options_;
+  c10::intrusive_ptr<c10d::ProcessGroup> norm_group_;
 };
 
 /// The same initial values at each call.

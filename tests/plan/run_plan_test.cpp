@@ -190,6 +190,26 @@ TEST_CASE("ddp: a rank a device, each with optimizer state; one device is a worl
   CHECK(ranks.device_shares == replicas.device_shares);
   CHECK(ranks.device_bytes[0] == replicas.device_bytes[0]);
   CHECK(ranks.device_bytes[1] > replicas.device_bytes[1]);
-  CHECK(mentions(ranks.notes, "rank 0, cpu replica 0, and all ranks evaluate with them"));
+  CHECK(mentions(ranks.notes, "rank 0, cpu replica 0, and are broadcast before each evaluation"));
   CHECK(fake_plan({{"devices.gpus", "cpu"}, {"parallel.strategy", "ddp"}}, data).strategy == StrategyKind::kRanks);
+}
+
+TEST_CASE("sync_bn: the statistics are those of the whole batch, so a rank may have one image", "[plan]") {
+  Flags flags = {{"devices.gpus", "cpu:2"}, {"train.batch", "5"}, {"parallel.sync_bn", "true"}};
+  const DatasetInfo tiny = fake_dataset(17, 4);  // one value a channel in layer4; the last batch is two images
+  CHECK_THROWS_WITH(fake_plan(flags, tiny), Catch::Contains("use --strategy ddp"));
+  flags.emplace_back("parallel.strategy", "ddp");
+  CHECK(mentions(fake_plan(flags, tiny).notes, "statistics over the global batch (--sync-bn, 5 images at most)"));
+  CHECK_THROWS_WITH(fake_plan(flags, fake_dataset(16, 4)), Catch::Contains("no variance"));
+  flags.emplace_back("train.accumulate", "2");
+  CHECK(mentions(fake_plan(flags, fake_dataset(15, 32)).notes,
+                 "statistics over the global micro-batch (--sync-bn, 3 images at most)"));
+}
+
+TEST_CASE("sync_bn with one device is what happens anyway, and a note says so", "[plan]") {
+  for (const char* strategy : {"auto", "single", "ddp"}) {
+    const RunPlan plan = fake_plan(
+        {{"devices.gpus", "cpu"}, {"parallel.sync_bn", "true"}, {"parallel.strategy", strategy}}, fake_dataset(100));
+    CHECK(mentions(plan.notes, "--sync-bn: with one device its statistics are those of all images anyway"));
+  }
 }

@@ -1,4 +1,5 @@
 // Ranks on simulated devices: the numbers of ranks on the CPU, what a step moves, and what happens when one fails.
+#include <array>
 #include <barrier>
 
 #include "comm/in_process_backend.h"
@@ -6,6 +7,7 @@
 #include "parallel/mesh_strategy.h"
 #include "simulated/sim_training.h"
 #include "support/catch.h"
+#include "support/counting_group.h"
 #include "support/run_ranks.h"
 
 namespace mgtrain::test {
@@ -36,15 +38,18 @@ Models models_for(int ranks, at::ScalarType dtype = at::kFloat) {
 
 /// Trains on ranks; calls `at_end(rank, strategy, optimizer)` on each.
 void train_ranks(int ranks, bool simulated, int steps, int64_t batch_size,
-                 const std::function<void(int rank, Strategy& strategy, Optimizer& optimizer)>& at_end) {
-  const Models models = models_for(ranks);
+                 const std::function<void(int rank, Strategy& strategy, Optimizer& optimizer)>& at_end,
+                 bool sync_batch_norm = false, at::ScalarType dtype = at::kFloat) {
+  const Models models = models_for(ranks, dtype);
   std::vector<Batch> batches;  // drawn here: the generator is the process's
-  for (int step = 0; step < steps; ++step) batches.push_back(resnet_batch(batch_size, static_cast<uint64_t>(step)));
+  for (int step = 0; step < steps; ++step)
+    batches.push_back(resnet_batch(batch_size, static_cast<uint64_t>(step), dtype));
   on_ranks(
       ranks,
       [&](int rank, const Group& group) {
         at::set_num_threads(1);
-        MeshStrategy strategy(models[static_cast<size_t>(rank)], device_of_rank(rank, simulated), {.group = group});
+        MeshStrategy strategy(models[static_cast<size_t>(rank)], device_of_rank(rank, simulated),
+                              {.group = group, .sync_batch_norm = sync_batch_norm});
         Optimizer optimizer(optim_config("sgd"), strategy.trainable_parameters());
         for (const Batch& batch : batches) {
           const Batch own = part_of(batch, rank, ranks);
@@ -56,14 +61,16 @@ void train_ranks(int ranks, bool simulated, int steps, int64_t batch_size,
       simulated ? c10::DeviceType::PrivateUse1 : c10::DeviceType::CPU);
 }
 
-NamedTensors state_of(int ranks, bool simulated, int64_t batch_size) {
+NamedTensors state_of(int ranks, bool simulated, int64_t batch_size, bool sync_batch_norm = false,
+                      at::ScalarType dtype = at::kFloat) {
   std::vector<NamedTensors> states(static_cast<size_t>(ranks));
-  train_ranks(ranks, simulated, 3, batch_size, [&](int rank, Strategy& strategy, Optimizer& optimizer) {
+  const auto keep = [&](int rank, Strategy& strategy, Optimizer& optimizer) {
     strategy.prepare_evaluation();
     NamedTensors& state = states[static_cast<size_t>(rank)];
     for (const auto& [name, tensor] : strategy.full_state()) state.emplace_back(name, tensor.detach().cpu().clone());
     for (const auto& [name, tensor] : optimizer.state()) state.emplace_back(name, tensor.detach().cpu().clone());
-  });
+  };
+  train_ranks(ranks, simulated, 3, batch_size, keep, sync_batch_norm, dtype);
   for (const NamedTensors& state : states) CHECK(differing(state, states[0]).empty());
   return states[0];
 }
@@ -79,8 +86,68 @@ int64_t bytes_of(const NamedTensors& tensors) {
 TEST_CASE("ranks on simulated devices leave the bits of ranks on the CPU", "[simulated]") {
   const int ranks = GENERATE(2, 4);
   const int64_t batch_size = GENERATE(12, 3);  // of four ranks one has none
+  const bool sync_batch_norm = GENERATE(false, true);
+  CAPTURE(ranks, batch_size, sync_batch_norm);
+  CHECK(
+      differing(state_of(ranks, true, batch_size, sync_batch_norm), state_of(ranks, false, batch_size, sync_batch_norm))
+          .empty());
+}
+
+TEST_CASE("ranks on simulated devices that normalise together leave one device's weights and statistics, in fp64",
+          "[simulated]") {
+  const int ranks = GENERATE(2, 4);
+  const int64_t batch_size = GENERATE(12, 3);
   CAPTURE(ranks, batch_size);
-  CHECK(differing(state_of(ranks, true, batch_size), state_of(ranks, false, batch_size)).empty());
+  const NamedTensors actual = state_of(ranks, true, batch_size, true, at::kDouble);
+  Training one(cpu_replicas(1), "sgd", at::kDouble);
+  one.train(0, 3, batch_size);
+  const NamedTensors expected = one.state();
+  REQUIRE(actual.size() == expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    INFO(actual[i].first);
+    CHECK(relative_difference(actual[i].second, expected[i].second) < 1e-9);  // sums in another order
+  }
+}
+
+TEST_CASE(
+    "a step of ranks that normalise together has two collectives a layer more, on each rank's own device, and "
+    "waits for none",
+    "[simulated]") {
+  constexpr int kRanks = 2, kNorms = 20;  // of ResNet18
+  const Models models = models_for(kRanks);
+  const Batch batch = resnet_batch(3, 0);
+  std::array<std::pair<int, int>, kRanks> collectives;
+  int64_t reads = 0;
+  std::map<std::string, sim::Copies> copies;
+  std::barrier together(kRanks);
+  on_sim_ranks(kRanks, [&](int rank, const Group& group) {
+    const auto at = static_cast<size_t>(rank);
+    MeshStrategy strategy(models[at], sim_devices({rank}), {.group = group, .sync_batch_norm = true});
+    const auto counting = c10::make_intrusive<CountingGroup>(group);
+    models[at]->set_norm_group(counting);
+    const Batch own = part_of(batch, rank, kRanks);
+    together.arrive_and_wait();
+    if (rank == 0) sim::reset();
+    together.arrive_and_wait();
+    strategy.forward_backward({&own, 1}, batch.count());
+    together.arrive_and_wait();
+    collectives[at] = {counting->gathers, counting->reductions};
+    if (rank == 0) {
+      for (int i = 0; i < kRanks; ++i) reads += sim::waits(i).reads;
+      copies = sim::copies();
+    }
+    together.arrive_and_wait();
+  });
+  for (const auto& counted : collectives) CHECK(counted == std::pair(kNorms, kNorms));
+  CHECK(reads == 0);
+  for (const auto& [route, counted] : copies) {
+    INFO(route);
+    if (route.starts_with("cpu > ")) {
+      CHECK(counted.count == 2);  // images, labels
+    } else {
+      CHECK(route.find("cpu") == std::string::npos);
+    }
+  }
 }
 
 TEST_CASE("25 runs of ranks leave the same bits", "[simulated]") {
@@ -140,11 +207,13 @@ TEST_CASE("a step of ranks moves each gradient's slices once each way, and nothi
 }
 
 TEST_CASE("each rank's backward pass runs on its device's thread, and no byte is left", "[simulated]") {
+  const bool sync_batch_norm = GENERATE(false, true);
   std::vector<int64_t> before;
   for (int i = 0; i < 2; ++i) before.push_back(sim::memory(i).live);
   sim::reset();
   sim::record_operations(true);
-  train_ranks(2, true, 1, 4, [](int, Strategy&, Optimizer&) {});
+  train_ranks(
+      2, true, 1, 4, [](int, Strategy&, Optimizer&) {}, sync_batch_norm);
   sim::record_operations(false);
   std::set<std::thread::id> all;
   for (int i = 0; i < 2; ++i) {

@@ -80,7 +80,8 @@ TEST_CASE("a data-parallel run on two simulated devices trains, repeats its bits
 
 TEST_CASE("a run of ranks on simulated devices trains, repeats its bits, and resumes on one", "[simulated]") {
   const Scene scene;
-  const std::vector<std::string> ranks = {"--gpus", "sim:3", "--strategy", "ddp"};
+  std::vector<std::string> ranks = {"--gpus", "sim:3", "--strategy", "ddp"};
+  if (GENERATE(false, true)) ranks.emplace_back("--sync-bn");
   const ProgramResult first = train(scene, "first", ranks);
   INFO(first.err);
   REQUIRE(first.exit_code == 0);
