@@ -129,8 +129,7 @@ class Normalise final : public torch::autograd::Function<Normalise> {
     if (context->needs_input_grad(0)) {
       std::vector<at::Tensor> all = {sums.clone()};
       context->saved_data["group"].toCustomClass<c10d::ProcessGroup>()->allreduce(all)->wait();
-      const at::Tensor scale = weight.defined() ? weight * inverse : inverse;
-      dx = input_gradient(x, dy, mean, variance, eps, scale, all[0] / count);
+      dx = input_gradient(x, dy, mean, variance, eps, weight * inverse, all[0] / count);
     }
     return {dx, dweight, dbias, {}, {}, {}, {}, {}};
   }
@@ -182,7 +181,9 @@ at::Tensor sync_batch_norm(torch::nn::BatchNorm2dImpl& layer, const at::Tensor& 
     variance = (all.squares / all.count).to(dtype);
     count = all.count;
   }
-  return Normalise::apply(x, layer.weight, layer.bias, mean, variance, count, layer.options.eps(), group);
+  const bool affine = layer.options.affine();
+  return Normalise::apply(x, affine ? layer.weight : at::ones_like(mean), affine ? layer.bias : at::zeros_like(mean),
+                          mean, variance, count, layer.options.eps(), group);
 }
 
 }  // namespace mgtrain

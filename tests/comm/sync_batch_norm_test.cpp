@@ -1,6 +1,7 @@
 // Ranks that normalise together, against torch's BatchNorm on the concatenated batch.
 #include "comm/sync_batch_norm.h"
 
+#include <ATen/OpMathType.h>
 #include <ATen/autocast_mode.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
@@ -68,8 +69,8 @@ Layer make_layer(int64_t channels, const Setting& setting) {
 template <class Forward>
 Result step(const Layer& layer, const at::Tensor& x_NCHW, const at::Tensor& dy_NCHW, const Setting& setting,
             const Forward& forward) {
-  const at::Tensor x = x_NCHW.to(setting.dtype).contiguous(setting.format).requires_grad_();
-  const at::Tensor dy = dy_NCHW.to(setting.dtype).contiguous(setting.format);
+  const at::Tensor x = x_NCHW.clone(setting.format).to(setting.dtype).requires_grad_();
+  const at::Tensor dy = dy_NCHW.clone(setting.format).to(setting.dtype);
   Result result;
   result.y = forward(x);
   if (setting.affine) layer->zero_grad();
