@@ -74,6 +74,17 @@ MUTANTS = [
            "  for (at::Tensor& number : numbers) number = at::full_like(number, number.item<double>());\n"
            "  const at::Tensor together = at::stack(numbers);",
            "a step on one device copies images and labels in and two numbers out, and waits once for them"),
+    Mutant("norms differentiated by a rank's own samples", "comm/sync_batch_norm.cpp",
+           '      context->saved_data["group"].toCustomClass<c10d::ProcessGroup>()->allreduce(all)->wait();\n', "",
+           "ranks on simulated devices that normalise together leave one device's weights and statistics, in fp64"),
+    Mutant("statistics of an empty rank on the host", "comm/sync_batch_norm.cpp",
+           "at::zeros({2 * channels + 1}, x_NCHW.options().dtype(at::kDouble));",
+           "at::zeros({2 * channels + 1}, at::kDouble);",
+           "ranks on simulated devices leave the bits of ranks on the CPU"),
+    Mutant("global count read on the host", "comm/sync_batch_norm.cpp", "    count = all.count;",
+           "    count = at::full({1}, all.count.item<double>(), all.count.options());",
+           "a step of ranks that normalise together has two collectives a layer more, on each rank's own device, and "
+           "waits for none"),
     Mutant("failed device not named", "parallel/device_errors.cpp",
            "    work.device = named->first;", "",
            "a fault anywhere in a step of any device names it, and the next step leaves the right gradients"),
