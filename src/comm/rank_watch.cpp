@@ -71,6 +71,7 @@ struct RankWatch::Shared : std::enable_shared_from_this<RankWatch::Shared> {
   bool well = false;       // and this rank has done its part
   bool told = false;       // ... which the others know
   bool examining = false;  // somebody wants to know who does not answer
+  bool look_now = false;   // ... from now on
   std::optional<LaunchFailure> failure;
   std::optional<LaunchFailure> to_publish;
   Clock::time_point failed_at;
@@ -106,7 +107,8 @@ struct RankWatch::Shared : std::enable_shared_from_this<RankWatch::Shared> {
         bool end = false, examine = false, own_end = false;
         {
           std::unique_lock lock(mutex);
-          changed.wait_for(lock, period, [this] { return ended || to_publish || (examining && !failure); });
+          changed.wait_for(lock, period, [this] { return ended || to_publish || look_now; });
+          look_now = false;
           publish = std::exchange(to_publish, std::nullopt);
           end = ended;
           own_end = well;
@@ -127,7 +129,10 @@ struct RankWatch::Shared : std::enable_shared_from_this<RankWatch::Shared> {
           know_locked(std::move(news));
         }
         look_at_neighbours();
-        if (examine) find_who_does_not_answer();
+        if (examine)
+          find_who_does_not_answer();
+        else
+          looked.reset();
         const bool known = knows_failure();
         const int64_t others = known ? store->add(kInformed, counted ? 0 : 1) : 0;
         counted = counted || known;
@@ -193,6 +198,13 @@ struct RankWatch::Shared : std::enable_shared_from_this<RankWatch::Shared> {
     }
   }
 
+  /// The beats of all as they were a moment ago; of the talking thread alone.
+  struct Look {
+    Clock::time_point at;
+    std::vector<std::string> beats;
+  };
+  std::optional<Look> looked;
+
   /// Who of the others does not answer: stopped on this machine, or silent on another one.
   void find_who_does_not_answer() {
     const ProcessCard& own = options.cards[static_cast<size_t>(rank)];
@@ -200,9 +212,11 @@ struct RankWatch::Shared : std::enable_shared_from_this<RankWatch::Shared> {
       if (other != rank && state_of(options.cards[static_cast<size_t>(other)], own) == ProcessState::kStopped)
         return publish_silence(other, "is stopped (SIGSTOP) and did not answer");
     }
-    std::vector<std::string> before = beats();
-    std::this_thread::sleep_for(window / 2);
-    const std::vector<std::string> after = beats();
+    // Beats of this rank go on meanwhile: others may be looking at it.
+    if (!looked) looked = Look{Clock::now(), beats()};
+    if (Clock::now() - looked->at < window / 2) return;
+    const std::vector<std::string> before = looked->beats, after = beats();
+    looked.reset();
     for (int other = 0; other < world; ++other) {
       const auto at = static_cast<size_t>(other);
       if (other == rank || before[at] != after[at] || store->check({done_key(other)})) continue;
@@ -279,7 +293,7 @@ LaunchFailure RankWatch::explain(ExitCode code, const std::string& message) {
   std::unique_lock lock(shared.mutex);
   const auto known = [&] { return shared.failure.has_value(); };
   if (!known() && may_be_an_echo(code)) {
-    shared.examining = true;
+    shared.examining = shared.look_now = true;
     shared.changed.notify_all();
     shared.changed.wait_for(lock, shared.window, known);
   }

@@ -110,6 +110,17 @@ TEST_CASE("an error of a rank's own is told at once, one that may be an echo aft
   CHECK(soon([&] { return first.known_failure().has_value(); }));
 }
 
+TEST_CASE("ranks that look around at the same time take each other for alive", "[comm]") {
+  Watched run(2);
+  RankWatch &first = run.start(0), &second = run.start(1);
+  auto other =
+      std::async(std::launch::async, [&] { return second.explain(ExitCode::kDevice, "rank 1 (cpu): broken"); });
+  const LaunchFailure failure = first.explain(ExitCode::kDevice, "rank 0 (cpu): broken");
+  const LaunchFailure theirs = other.get();
+  CHECK(failure.message == theirs.message);
+  CHECK(failure.message.find("broken") != std::string::npos);
+}
+
 TEST_CASE("a rank that is killed is named by those that see its process, with its last step", "[comm]") {
   Watched run(2);
   RankWatch& first = run.start(0);

@@ -55,6 +55,16 @@ TEST_CASE("two processes leave the bits of two threads", "[end_to_end]") {
   CHECK(events(scene.run("processes"), "start").at(0).at("devices").size() == 2);
 }
 
+TEST_CASE("two processes with --sync-bn leave the bits of two threads with it", "[end_to_end]") {
+  const Scene scene;
+  REQUIRE(scene.train("threads", {"--strategy", "ddp", "--gpus", "cpu:2", "--sync-bn"}).exit_code == 0);
+  ProcessRanks ranks(scene, 2, "processes", {"--gpus", "cpu", "--sync-bn"});
+  const std::vector<ProgramResult> results = ranks.wait();
+  INFO(errors_of(results));
+  REQUIRE(all_end_with(results, 0));
+  CHECK(checkpoint_bits(scene.run("processes"), kSteps) == checkpoint_bits(scene.run("threads"), kSteps));
+}
+
 TEST_CASE("what threads saved processes go on with, and the other way round", "[end_to_end]") {
   const Scene scene;
   const Flags flags = {"--schedule", "constant"};

@@ -132,14 +132,18 @@ TEST_CASE("with --sync-bn ranks train as one device does on the whole batch, and
 
   std::vector<std::string> half = ddp("cpu:2", exact), rest = half;
   half.insert(half.end(), {"--sync-bn", "--steps", "13", "--schedule", "constant"});
-  rest.insert(rest.end(), {"--sync-bn", "--schedule", "constant"});
+  rest.insert(rest.end(), {"--sync-bn", "--steps", "22", "--schedule", "constant"});
   REQUIRE(scene.train("unbroken", rest).exit_code == 0);
   REQUIRE(scene.train("half", half).exit_code == 0);
   rest.insert(rest.end(), {"--resume", "half"});
   const ProgramResult result = scene.train("rest", rest);
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
-  CHECK(checkpoint_bits(scene.run("rest"), 22) == checkpoint_bits(scene.run("unbroken"), 22));
+  // The counters differ: the half evaluated at its own last step.
+  for (const char* file : {"model.safetensors", "state.safetensors"}) {
+    const auto bits = [&](const char* run) { return text_of(scene.run(run) / "checkpoints" / step_folder(22) / file); };
+    CHECK(bits("rest") == bits("unbroken"));
+  }
 }
 
 TEST_CASE("--sync-bn may come and go on resume, which says that numerics change, and is refused for dp",
